@@ -1,7 +1,7 @@
 // How many files and connections this process may have open.
 //
-// Shells and service managers often allow 1024, which a thousand streams of a server exhaust, while the
-// process may have more if it asks. Called by main functions, before threads start.
+// Shells and service managers often set the limit to 1024, which a thousand streams of a server exhaust, but
+// the process may raise it. Main functions call this before threads start.
 #pragma once
 
 #include <sys/resource.h>
@@ -12,8 +12,8 @@
 
 namespace numoe {
 
-/// Raises the limit as far as this process may without privileges, to at most limits::kDescriptorsMax;
-/// returns what it is then.
+/// Raises the limit as far as this process may without privileges, to at most limits::kDescriptorsMax, and
+/// returns the new limit; 0 if the kernel does not tell it.
 inline rlim_t RaiseDescriptorLimit() {
   rlimit limit = {};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;

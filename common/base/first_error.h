@@ -1,7 +1,8 @@
-// FirstError: what went wrong first among pieces of work that several threads do at once.
+// FirstError: the first error among pieces of work that several threads do at the same time.
 //
-// Each thread tells how its piece ended; whoever started the work asks when all of them have ended, and a
-// thread may ask before it begins another piece. Thread-safe.
+// Each thread reports the status of its piece with Note. The thread that started the work reads status() when
+// all pieces have ended; a worker thread may read it before it begins another piece, to stop early.
+// Thread-safe.
 #pragma once
 
 #include "absl/status/status.h"
@@ -17,7 +18,7 @@ class FirstError {
     const MutexLock lock(mutex_);
     if (status_.ok()) status_ = status;
   }
-  /// OK: no piece has failed so far.
+  /// Returns the first error; OK if no piece has failed so far.
   absl::Status status() const {
     const MutexLock lock(mutex_);
     return status_;

@@ -14,6 +14,6 @@ using ExpertId = int32_t;    // routed expert within a layer, 0-based, or kNoExp
 using WorkerId = int32_t;    // expert worker, 0-based: --worker-index
 using SequenceId = int64_t;  // one generation stream, unique in a coordinator's life
 
-inline constexpr ExpertId kNoExpert = -1;  // computed by nobody who reads it: padding, or somebody else's
+inline constexpr ExpertId kNoExpert = -1;  // nothing to compute here: padding, or computed elsewhere
 
 }  // namespace numoe

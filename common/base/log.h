@@ -14,11 +14,11 @@ namespace numoe {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-/// Writes one line if lines of this level are written at all. `format` and `arguments` must fit each other:
-/// the templates below see to it.
+/// Writes one line if lines of this level are enabled. REQUIRES: `arguments` fit `format`, which the compiler
+/// checks for calls of the templates below.
 void WriteLog(LogLevel level, fmt::string_view format, fmt::format_args arguments);
 
-/// Writes no line of any level from now on: for fuzz targets, whose inputs provoke millions.
+/// Disables the lines of all levels from now on: for fuzz targets, whose inputs provoke millions of them.
 void SilenceLog();
 
 template <typename... T>

@@ -1,6 +1,7 @@
 // MemorySize: a number of bytes as people read it, in plans of memory and in errors about it.
 //
-// GiB from one GiB on and MiB below, rounded to hundredths and tenths. A pure function; any thread.
+// In GiB with two decimals at one GiB or more, otherwise in MiB with one decimal. A pure function; any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 
 namespace numoe {
 
-/// "12.50 GiB", "3.0 MiB".
+/// Returns, for example, "12.50 GiB" or "3.0 MiB".
 std::string MemorySize(uint64_t bytes);
 
 }  // namespace numoe

@@ -1,15 +1,15 @@
 // Mutex, MutexLock and CondVar: std::mutex and std::condition_variable under names that Clang's thread-safety
 // analysis understands.
 //
-// With -Wthread-safety (tests/tidy/thread_safety.sh) Clang proves that whoever touches a member marked
-// ABSL_GUARDED_BY holds the mutex that the mark names, and that a function marked
-// ABSL_EXCLUSIVE_LOCKS_REQUIRED is called with it held. Libstdc++'s std::mutex is no capability to that
-// analysis. absl::Mutex is one, but the distribution's libabsl is not built for ThreadSanitizer, which would
-// not see its locks; std::mutex is a pthread mutex, whose locks ThreadSanitizer intercepts. The types here
-// cost what the standard's cost.
+// With -Wthread-safety (tests/tidy/thread_safety.sh) Clang proves that every access to a member marked
+// ABSL_GUARDED_BY is made with the named mutex held, and that every function marked
+// ABSL_EXCLUSIVE_LOCKS_REQUIRED is called with it held. Libstdc++'s std::mutex is not annotated as a lock for
+// that analysis. absl::Mutex is annotated, but the distribution's libabsl is built without ThreadSanitizer,
+// which therefore would not see its locks; std::mutex is a pthread mutex, whose locks ThreadSanitizer
+// intercepts. The types here are as fast as the standard's.
 //
 // Any thread may use them. A thread that waits for a condition writes a loop, because the analysis does not
-// look into lambdas: `while (!done_) changed_.Wait(mutex_);`, and with a limit of time
+// look into lambdas: `while (!done_) changed_.Wait(mutex_);`, and with a time limit
 // `while (!done_ && changed_.WaitUntil(mutex_, deadline))`.
 #pragma once
 
@@ -30,7 +30,7 @@ class ABSL_LOCKABLE Mutex {
 
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
-  /// False: a thread holds it.
+  /// Returns false if a thread holds the mutex.
   [[nodiscard]] bool TryLock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) { return mutex_.try_lock(); }
 
  private:
@@ -39,7 +39,7 @@ class ABSL_LOCKABLE Mutex {
   std::mutex mutex_;
 };
 
-/// Holds the mutex while it exists. Unlock gives the mutex back early, and Lock takes it again.
+/// Holds the mutex while it exists. Unlock releases the mutex early, and Lock acquires it again.
 class ABSL_SCOPED_LOCKABLE MutexLock {
  public:
   [[nodiscard]] explicit MutexLock(Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
@@ -69,8 +69,8 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   bool held_ = true;
 };
 
-/// Threads that wait for a change of what a mutex guards. Each wait releases the mutex and holds it again
-/// when it returns, and may return without a notification.
+/// A condition variable: threads wait here until data that a mutex guards changes. Each wait releases the
+/// mutex, holds it again when it returns, and may return without a notification.
 class CondVar {
  public:
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -78,13 +78,13 @@ class CondVar {
     changed_.wait(lock);
     lock.release();
   }
-  /// False: the time has passed.
+  /// Returns false if `limit` has passed.
   template <typename Rep, typename Period>
   [[nodiscard]] bool WaitFor(Mutex& mutex, const std::chrono::duration<Rep, Period>& limit)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     return WaitUntil(mutex, std::chrono::steady_clock::now() + limit);
   }
-  /// False: the moment has come.
+  /// Returns false if `deadline` has passed.
   template <typename Clock, typename Duration>
   [[nodiscard]] bool WaitUntil(Mutex& mutex, const std::chrono::time_point<Clock, Duration>& deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {

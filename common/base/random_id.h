@@ -1,14 +1,14 @@
-// RandomId: numbers that nobody guesses, from the kernel (getentropy(3)).
+// RandomId: random numbers that cannot be guessed, from the kernel (getentropy(3)).
 //
-// They name sockets, prove sessions, and tell a process from the one that was there before it. Any thread.
-// Ends the process where the kernel has none to give, which it does not have before it has booted.
+// They name sockets, authenticate sessions, and tell a restarted process from the one before it. Any thread
+// may call it. It ends the process if the kernel has no random numbers, which happens only during boot.
 #pragma once
 
 #include <cstdint>
 
 namespace numoe {
 
-/// Never 0, which stands for "none".
+/// Returns a random number that is never 0, because 0 stands for "none".
 uint64_t RandomId();
 
 }  // namespace numoe

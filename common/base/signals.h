@@ -1,9 +1,10 @@
 // Waits for the signals that end a daemon, on the main thread.
 //
 // BlockSignals must run before any thread starts, so that all threads inherit the mask and only AwaitSignal
-// takes them. While nobody awaits them, because a daemon still loads, ScopedDeadlySignals lets them end the
-// process at once, by a thread of its own: no thread ever has them unblocked, nor do those that it starts
-// meanwhile, or a signal that comes before AwaitSignal would end a daemon that is to finish what runs.
+// receives the signals. While a daemon still loads and does not wait in AwaitSignal, ScopedDeadlySignals lets
+// them end the process at once. It does so with a thread of its own that reads a signalfd, so that the
+// signals stay blocked in every thread: otherwise a thread started in this time would inherit them unblocked,
+// and a later signal would kill a serving daemon that should first finish its requests.
 #pragma once
 
 #include <poll.h>
@@ -36,7 +37,7 @@ inline void BlockSignals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
-/// Returns the signal that came.
+/// Waits for SIGINT or SIGTERM and returns it.
 inline int AwaitSignal() {
   const sigset_t set = EndingSignals();
   int signal = 0;
@@ -46,9 +47,9 @@ inline int AwaitSignal() {
   return signal;
 }
 
-/// SIGINT and SIGTERM end the process with exit code 128 + signal while this lives, also one that came
-/// before; one that comes as it ends waits for AwaitSignal. REQUIRES: they are blocked. Its thread is
-/// "signals".
+/// While an object of this class exists, SIGINT and SIGTERM end the process with exit code 128 + signal; so
+/// does one that arrived earlier. One that arrives during the destructor stays pending for AwaitSignal.
+/// REQUIRES: both signals are blocked. Its thread is named "signals".
 class ScopedDeadlySignals {
  public:
   ScopedDeadlySignals() : over_(eventfd(0, EFD_CLOEXEC)) {

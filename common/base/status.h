@@ -13,7 +13,7 @@
 
 namespace numoe {
 
-/// The same code, with `context` and ": " put before the message. OK stays OK.
+/// Returns the same code with `context` and ": " before the message. OK stays OK.
 inline absl::Status Annotate(const absl::Status& status, std::string_view context) {
   if (status.ok()) return status;
   // Not absl::StrCat: the distribution's Abseil has a string_view of its own that std's does not convert to.

@@ -1,4 +1,4 @@
-// The program's version, from CMake's project(): in metrics, in /version and where daemons meet.
+// The program's version, from CMake's project(): in metrics, in /version and in handshakes between daemons.
 //
 // Semantic Versioning 2.0.0.
 #pragma once

@@ -1,8 +1,8 @@
 // WatchedFile: notices that a file has changed, for keys and certificates that are replaced while we serve.
 //
-// Looks at most once a second, and at what the file's inode says: which it is, its size, and when it was
-// written and changed. A time alone would miss a file that is put in its place with an older or the same one.
-// Follows symbolic links: Kubernetes swaps the link of a mounted secret. One thread at a time.
+// It calls stat at most once a second and compares device, inode, size, and the times of modification and of
+// inode change. The time of modification alone would miss a replacement whose time is older or the same. It
+// follows symbolic links, because Kubernetes swaps the link of a mounted secret. One thread at a time.
 #pragma once
 
 #include <sys/stat.h>
@@ -18,10 +18,10 @@ namespace numoe {
 
 class WatchedFile {
  public:
-  /// As it is now counts as seen.
+  /// Remembers the file's present state: Changed reports later changes only.
   explicit WatchedFile(std::filesystem::path path) : path_(std::move(path)), seen_(Look()) {}
 
-  /// True once for every change. A file that is missing has not changed.
+  /// Returns true once for every change. A missing file counts as unchanged.
   bool Changed() {
     const auto now = std::chrono::steady_clock::now();
     if (path_.empty() || now - looked_ < std::chrono::seconds(1)) return false;
@@ -32,7 +32,7 @@ class WatchedFile {
     seen_ = state;
     return true;
   }
-  /// When Changed looked last, the file was not there.
+  /// Whether the file was missing when Changed last called stat.
   bool missing() const { return missing_; }
 
  private:

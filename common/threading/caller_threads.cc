@@ -31,7 +31,7 @@ void CallerThreads::MoveTo(std::vector<int> alone) {
 void CallerThreads::Add(pthread_t thread) {
   const MutexLock lock(mutex_);
   callers_.push_back(thread);
-  if (callers_.size() == 2) Bind(callers_.front());  // it was alone until now
+  if (callers_.size() == 2) Bind(callers_.front());  // the first caller was the only one until now
   Bind(callers_.back());
 }
 

@@ -1,10 +1,11 @@
-// CallerThreads: the threads that hand a ThreadPool its work, and compute with it as its thread 0.
+// CallerThreads: binds to CPUs the threads that call ThreadPool::Run and compute as the pool's thread 0.
 //
-// The pool has a CPU for thread 0 that none of its own threads is bound to. Who calls Run from one thread
-// gives that thread the CPU; where several sessions take turns, each spins beside the other's work, so they
-// share the CPUs of the whole node instead. They also do where that CPU is not the pool's alone (a desktop,
-// whose coordinator computes there too): a thread that may run anywhere on the node evades the other. Bound
-// before it makes memory, a thread's memory lies on that node. Any thread.
+// The pool reserves a CPU for thread 0; none of its own threads is bound to it. While only one thread calls
+// Run, that thread is bound to this CPU. When several sessions call Run alternately, each thread spins while
+// another one computes, so all of them may run on every CPU of the node instead. A lone caller gets the
+// node's CPUs, too, if another process also computes on the reserved CPU (a desktop's coordinator): a thread
+// that may run anywhere on the node can move to a free CPU. A thread that is bound before it first writes its
+// memory gets that memory on the node. Thread-safe.
 #pragma once
 
 #include <pthread.h>
@@ -17,16 +18,16 @@ namespace numoe {
 
 class CallerThreads {
  public:
-  /// `alone`: the CPUs of a caller while it is the only one (that of the pool's thread 0, or all of the
-  /// node's). `several`: the CPUs that callers share while there are more.
+  /// `alone`: the CPUs of a caller while it is the only one: the CPU of the pool's thread 0, or all CPUs of
+  /// the node. `several`: the CPUs that the callers share while there are two or more.
   CallerThreads(std::vector<int> alone, std::vector<int> several)
       : several_(std::move(several)), alone_(std::move(alone)) {}
   CallerThreads(const CallerThreads&) = delete;
   CallerThreads& operator=(const CallerThreads&) = delete;
 
-  /// From now on these are a lone caller's.
+  /// Replaces the CPUs of a caller that is the only one.
   void MoveTo(std::vector<int> alone);
-  /// Whether every thread that calls now may run on its CPUs only, as the kernel says now.
+  /// Returns whether the kernel lets every caller run on the CPUs that it should have, and on no others.
   bool bound() const;
 
  private:
@@ -40,14 +41,14 @@ class CallerThreads {
   mutable Mutex mutex_;
   std::vector<int> alone_ ABSL_GUARDED_BY(mutex_);
   std::vector<pthread_t> callers_ ABSL_GUARDED_BY(mutex_);
-  bool refused_ ABSL_GUARDED_BY(mutex_) = false;  // the last time; it is said once until it works again
+  bool refused_ ABSL_GUARDED_BY(mutex_) = false;  // the last binding failed; logged once until one succeeds
 };
 
-/// The calling thread is one of the callers while this lives; then it has the CPUs that it had before. Must
-/// be destroyed on the thread that made it.
+/// While an object of this class exists, the thread that made it is one of the callers; its destructor binds
+/// the thread to its former CPUs again. REQUIRES: it is destroyed on the thread that made it.
 class ScopedCaller {
  public:
-  /// Null: the thread stays as it is.
+  /// Does nothing if `callers` is null.
   explicit ScopedCaller(CallerThreads* callers);
   ScopedCaller(const ScopedCaller&) = delete;
   ScopedCaller& operator=(const ScopedCaller&) = delete;

@@ -1,7 +1,8 @@
 // Binding threads to CPUs. Needs no privilege; the kernel refuses CPUs outside the process's cpuset.
 //
-// ScopedThreadBinding binds the calling thread and gives it back its old CPUs when destroyed: memory that is
-// first touched meanwhile lies on those CPUs' node. Must be destroyed on the thread that made it.
+// ScopedThreadBinding binds the calling thread to CPUs, and to its former CPUs again when it is destroyed.
+// The kernel allocates the memory that the thread first touches in between on the node of those CPUs.
+// REQUIRES: it is destroyed on the thread that made it.
 #pragma once
 
 #include <pthread.h>
@@ -11,9 +12,9 @@
 
 namespace numoe {
 
-/// False: refused, the thread runs where it ran before.
+/// Returns false if the kernel refuses; the thread then keeps its CPUs.
 bool BindThread(pthread_t thread, const std::vector<int>& cpus);
-/// The CPUs that a thread may run on, ascending; none where the kernel does not say.
+/// Returns the CPUs that a thread may run on, ascending; empty if the kernel does not tell them.
 std::vector<int> CpusOfThread(pthread_t thread);
 std::vector<int> CpusOfThisThread();
 

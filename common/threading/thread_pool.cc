@@ -19,10 +19,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Spins between two looks at the clock.
+// Spins between two readings of the clock.
 constexpr int kSpinsPerCheck = 64;
 
-// Sleeping threads that a thread wakes: it takes a microsecond for each, and they take several to come.
+// How many sleeping threads a thread wakes: each costs it a microsecond, and they need several to run.
 constexpr int kWakesEach = 2;
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
@@ -58,8 +58,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Bind() {
   NUMOE_DCHECK_LE(bound_to_.size(), handles_.size() + 1);
-  // Refused where a container's cpuset shrank since it was read: the thread then runs unbound, which is only
-  // slower.
+  // The kernel refuses if a container's cpuset has shrunk since it was read: the thread then runs unbound,
+  // which is only slower.
   for (size_t i = 1; i < bound_to_.size(); ++i) BindThread(handles_[i - 1], {bound_to_[i]});
 }
 
@@ -85,7 +85,7 @@ bool ThreadPool::apart() const {
   return std::set<int>(bound_to_.begin(), bound_to_.end()).size() == bound_to_.size();
 }
 
-// Until the thread has a CPU.
+// Sleeps until the thread has a CPU.
 void ThreadPool::Park(int thread) {
   for (uint32_t working = working_.load(std::memory_order_relaxed); static_cast<uint32_t>(thread) >= working;
        working = working_.load())
@@ -118,7 +118,7 @@ void ThreadPool::RunPhases(absl::Span<const int> phase_tasks,
   body_ = nullptr;
 }
 
-// Lets the next phase that has tasks begin; false when there is none.
+// Starts the first phase with tasks, beginning at `phase`; returns false if there is none.
 bool ThreadPool::Open(int phase) {
   const int phases = static_cast<int>(phase_tasks_.size());
   while (phase < phases && phase_tasks_[static_cast<size_t>(phase)] == 0) ++phase;
@@ -159,12 +159,12 @@ uint32_t ThreadPool::AwaitRun(uint32_t seen) {
     if (Clock::now() < sleep_at) continue;
     sleepers_.fetch_add(1);
     if (epoch_.load() == seen) FutexWait(epoch_, seen);
-    // Each thread that wakes wakes others: whoever began the phase computes while they come.
+    // Each thread that wakes up wakes others, so that the thread that began the phase can compute meanwhile.
     if (sleepers_.fetch_sub(1) > 1 && epoch_.load() != seen) FutexWake(epoch_, kWakesEach);
   }
 }
 
-// The caller's wait: it takes part in the phases that begin meanwhile.
+// The caller waits for the run's end, and computes in phases that begin meanwhile.
 void ThreadPool::AwaitEnd(uint32_t seen) {
   while (true) {
     const Clock::time_point sleep_at = Clock::now() + std::chrono::microseconds(options_.spin_us);
@@ -175,8 +175,8 @@ void ThreadPool::AwaitEnd(uint32_t seen) {
         now = progress_.load(std::memory_order_acquire);
       }
       if (now != seen || Clock::now() < sleep_at) continue;
-      // Flag first, then look: the thread that ends a phase says so first, then looks at the flag
-      // (TellCaller).
+      // Set the flag first, then read `progress_`: TellCaller raises `progress_` first and then reads the
+      // flag, so that one of the two threads sees the other's write.
       caller_sleeps_.store(true);
       while ((now = progress_.load()) == seen) FutexWait(progress_, seen);
       caller_sleeps_.store(false);
@@ -194,8 +194,8 @@ void ThreadPool::Work(int thread) {
     const int tasks = phase_tasks_[static_cast<size_t>(phase_)];
     NUMOE_DCHECK_LE(unclaimed, tasks);
     (*body_)(phase_, tasks - unclaimed, thread);
-    // Once its last task is counted the phase is over, and what it was is written anew by the thread that
-    // counted it: the others read nothing of it any more.
+    // The thread that counts the phase's last task as done ends the phase, and overwrites its members with
+    // the next phase's. So other threads must not read them after they have counted their own task.
     if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 != tasks) continue;
     const bool ended = !Open(phase_ + 1);
     if (ended) ended_.store(true, std::memory_order_release);

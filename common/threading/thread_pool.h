@@ -1,13 +1,14 @@
-// ThreadPool: a parallel for over threads that are bound to CPUs.
+// ThreadPool: a parallel for loop on threads that are bound to CPUs.
 //
-// Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and the
-// caller's (thread 0), and returns when all tasks are done; it does not wait for threads that found nothing
-// to do. Tasks are claimed one at a time in ascending order, so uneven tasks balance. RunPhases does several
-// runs one after the other, each begun by the thread that ends the one before; a phase sees what those before
-// wrote. Idle threads, and a caller whose tasks are still out, spin for spin_us - the next run of a step
-// comes soon - and then sleep on a futex: nothing spins for ever, and who waits holds no task. One Run at a
-// time, from any one thread; body must not call Run. More threads than CPUs is legal, only slower. MoveTo
-// gives CPUs back to others, or takes them again: threads without one sleep.
+// Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and on the
+// caller's (thread 0), and returns when all tasks are done; it does not wait for threads that claimed no
+// task. A thread claims one task at a time, in ascending order, so tasks of different lengths balance.
+// RunPhases runs several such loops one after another: the thread that finishes a phase's last task starts
+// the next phase, and a phase sees everything that earlier phases wrote. An idle thread, and a caller that
+// waits for others' tasks, spins for spin_us, because the next run of a step comes soon, and then sleeps on a
+// futex. So no thread spins without end, and a waiting thread holds no task. Only one Run at a time, from any
+// thread; body must not call Run. More threads than CPUs are allowed, but slower. MoveTo changes the pool's
+// CPUs; threads that are left without a CPU sleep.
 #pragma once
 
 #include <pthread.h>
@@ -26,7 +27,8 @@ namespace numoe {
 
 struct ThreadPoolOptions {
   std::string name = "pool";  // threads are named name-1, name-2, ...
-  // One thread for each, bound to it. cpus[0] stands for the caller, who binds itself (caller_threads.h).
+  // The pool has one thread for each CPU, bound to it. cpus[0] is for the caller, which is bound by
+  // CallerThreads (caller_threads.h).
   std::vector<int> cpus;
   int spin_us = 50;  // how long an idle thread spins before it sleeps
 };
@@ -39,21 +41,21 @@ class ThreadPool {
   ~ThreadPool();
 
   void Run(int tasks, absl::FunctionRef<void(int task, int thread)> body);
-  /// phase_tasks[p] tasks of phase p start when all of the phases before are done.
+  /// Phase p has phase_tasks[p] tasks, which start when all tasks of earlier phases are done.
   void RunPhases(absl::Span<const int> phase_tasks,
                  absl::FunctionRef<void(int phase, int task, int thread)> body);
-  /// The caller included.
+  /// Returns the number of threads, the caller included.
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
-  /// One for each thread, as asked for when the pool was made.
+  /// Returns the CPU of each thread as given to the constructor.
   absl::Span<const int> cpus() const { return options_.cpus; }
-  /// From now on thread i computes on cpus[i], and threads beyond these sleep; CPUs beyond threads() are
-  /// nobody's. Any thread, also while another one runs tasks. REQUIRES: at least one CPU.
+  /// From now on thread i computes on cpus[i]. Threads without a CPU sleep; CPUs beyond threads() stay
+  /// unused. Any thread may call this, even while another thread runs tasks. REQUIRES: at least one CPU.
   void MoveTo(std::vector<int> cpus);
-  /// Threads that have a CPU, the caller included.
+  /// Returns the number of threads that have a CPU, the caller included.
   int working() const { return static_cast<int>(working_.load()); }
-  /// Whether every thread with a CPU may run there and nowhere else, as the kernel says now.
+  /// Returns whether the kernel lets every thread with a CPU, except the caller, run on that CPU only.
   bool bound() const;
-  /// Whether no CPU has two of the threads.
+  /// Returns whether all threads have different CPUs.
   bool apart() const;
 
  private:
@@ -69,18 +71,18 @@ class ThreadPool {
   const ThreadPoolOptions options_;
   std::vector<std::thread> threads_;
   std::vector<pthread_t> handles_;  // of threads_
-  std::atomic<uint32_t> working_;   // futex word: threads from this number on have no CPU
+  std::atomic<uint32_t> working_;   // futex word: threads with this number or a higher one have no CPU
   mutable Mutex moving_;
   std::vector<int> bound_to_ ABSL_GUARDED_BY(moving_);  // [threads with a CPU]
 
-  // Two lines of memory, because a line that moves from core to core is what a run costs: one that begins a
-  // phase and one that ends it.
+  // The members below are on two cache lines, because moving a line from core to core is what makes a run
+  // expensive: the first line is written to begin a phase, the second to end it.
 
   alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: raised for every phase, and to stop
-  std::atomic<int> unclaimed_{0};  // tasks nobody has claimed; below zero by threads that came too late
-  // What the current phase is. Written before `unclaimed_` is refilled, by the caller or by the thread that
-  // ended the phase before; read only by threads that hold a claim, and a claim that is not done keeps its
-  // phase from ending. So a thread that wakes late can never read a half-written one.
+  std::atomic<int> unclaimed_{0};  // tasks not yet claimed; below zero after threads that came too late
+  // The current phase. The caller, or the thread that finished the phase before, writes these before it
+  // refills `unclaimed_`. Only threads that have claimed a task read them, and an unfinished task keeps its
+  // phase from ending. So a thread that wakes late never reads a half-written phase.
   int phase_ = 0;
   absl::Span<const int> phase_tasks_;
   const absl::FunctionRef<void(int, int, int)>* body_ = nullptr;
@@ -89,7 +91,7 @@ class ThreadPool {
 
   alignas(64) std::atomic<int> done_{0};  // tasks of the phase that are finished
   std::atomic<uint32_t> progress_{0};     // futex word: raised for every phase that ended
-  std::atomic<bool> ended_{false};        // all of the run's
+  std::atomic<bool> ended_{false};        // all phases of the run have ended
   std::atomic<bool> caller_sleeps_{false};
 };
 

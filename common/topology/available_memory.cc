@@ -11,7 +11,7 @@
 namespace numoe {
 namespace {
 
-// The number behind `key` at the beginning of a line; without a key, the file's first word.
+// Returns the number that follows `key` at the beginning of a line; without a key, the file's first word.
 std::optional<uint64_t> ReadNumber(const std::filesystem::path& path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
@@ -23,10 +23,10 @@ std::optional<uint64_t> ReadNumber(const std::filesystem::path& path, const std:
 
 constexpr const char* kController = "memory";  // of version 1
 
-// Both versions of cgroups have these under names of their own.
+// The files that both versions of cgroups have, under different names.
 struct GroupFiles {
   const char* mount;  // of the hierarchy that has memory
-  const char* limit;  // "max", or a number beyond every machine: none
+  const char* limit;  // holds "max", or a number larger than any machine's memory, if there is no limit
   const char* used;
   const char* active_file;  // in memory.stat, child groups included
   const char* inactive_file;
@@ -61,8 +61,7 @@ void AddGroups(const std::filesystem::path& root, MemoryBound::Of of, std::vecto
     add(group /= step);
 }
 
-// ZFS keeps files in a cache of its own, which it gives up as the page cache is, and which MemAvailable does
-// not count.
+// Bytes that ZFS would free on demand: it caches files itself, and MemAvailable does not count that cache.
 uint64_t GivenUpByZfs(const std::filesystem::path& root) {
   std::ifstream file(root / "proc/spl/kstat/zfs/arcstats");  // NAME TYPE VALUE
   uint64_t size = 0, kept = 0;

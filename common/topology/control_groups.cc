@@ -20,7 +20,7 @@ void AddFolders(const fs::path& mount, const std::string& own, std::vector<fs::p
   for (const fs::path& step : fs::path(own)) folders.push_back(folder /= step);
 }
 
-// nullopt: "max", or no such file.
+// Returns nullopt if the file does not exist or holds "max".
 std::optional<int64_t> ReadNumber(const fs::path& path) {
   std::ifstream file(path);
   int64_t value = 0;
@@ -38,7 +38,7 @@ std::optional<double> QuotaIn(const fs::path& group) {
   return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
-// Version 1 writes a number beyond every machine where there is no limit.
+// Without a limit, version 1 holds a number that is larger than any machine's memory.
 std::optional<uint64_t> MemoryLimitIn(const fs::path& group) {
   constexpr int64_t kBytesMax = int64_t{1} << 60;
   std::optional<int64_t> limit = ReadNumber(group / "memory.max");

@@ -45,7 +45,8 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   return value;
 }
 
-// Who a process is for as long as this host runs: PIDs are used again, and containers have their own.
+// Identifies a process until the host reboots: the PID alone does not, because PIDs are reused and every
+// container has its own.
 struct ProcessName {
   uint64_t pid_namespace = 0;
   uint64_t pid = 0;
@@ -68,7 +69,7 @@ std::optional<ProcessName> ParseProcessName(std::string_view text) {
   return ToString(name) == text ? std::optional(name) : std::nullopt;
 }
 
-// Nullopt: there is no such process (any more), or it is hidden.
+// Returns nullopt if the process does not exist (any more), or if /proc hides it.
 std::optional<uint64_t> StartOf(const fs::path& process) {
   std::ifstream file(process / "stat");
   std::string line;
@@ -91,8 +92,8 @@ ProcessName OwnName(const fs::path& root) {
   return own;
 }
 
-// Bytes of such memory that the process holds, so that others cannot have them. Files that it maps are not
-// among them.
+// Returns the bytes of this kind of memory that the process holds, without the files that it maps: the kernel
+// can free those for others. Returns nullopt if the kernel does not tell.
 std::optional<uint64_t> HeldBy(const fs::path& process, PromisedMemory kind) {
   std::ifstream file(process / "status");
   uint64_t held = 0;
@@ -116,7 +117,7 @@ bool IsProgramName(std::string_view text) {
 
 struct Promise {
   std::string program;
-  uint64_t bytes = 0;  // in all, of which some are held
+  uint64_t bytes = 0;  // in all, those that the process holds already included
   PromisedMemory kind = PromisedMemory::kAll;
 };
 
@@ -168,7 +169,7 @@ absl::Status AwaitLock(int folder, const fs::path& path) {
   return absl::OkStatus();
 }
 
-// Of one file; nullopt where it counts for nothing.
+// Reads one file of the folder; Read returns nullopt if the file withholds no memory.
 class FoundFile {
  public:
   FoundFile(int folder, const fs::path& path, const fs::path& root)
@@ -178,7 +179,7 @@ class FoundFile {
     const auto name = ParseProcessName(file);
     const FileDescriptor opened(
         openat(folder_, file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (opened.get() < 0 && errno == ENOENT) return std::nullopt;  // its process ended in good order
+    if (opened.get() < 0 && errno == ENOENT) return std::nullopt;  // its process has removed it
     if (!name || opened.get() < 0 || !IsOwnFile(opened.get()))
       return Ignore(file, "expected a file of this user named NAMESPACE-PID-START");
     if (flock(opened.get(), LOCK_SH | LOCK_NB) == 0) {  // its process is dead
@@ -188,8 +189,8 @@ class FoundFile {
     if (name->pid_namespace != own_.pid_namespace || *name == own_) return std::nullopt;
     const fs::path process = root_ / "proc" / std::to_string(name->pid);
     const auto start = StartOf(process);
-    // /proc may hide a process that lives (hidepid, and the process is undumpable): then its lock is
-    // believed.
+    // /proc may hide a running process (hidepid, and the process is undumpable): its lock alone then shows
+    // that it runs.
     const bool hidden = !start && kill(static_cast<pid_t>(name->pid), 0) == 0;
     if (!hidden && start != name->start) return Ignore(file, "no process of that number started then");
     const auto promise = ReadPromise(opened.get());
@@ -281,7 +282,7 @@ absl::Status HostMemory::OpenFolder() {
 
 absl::StatusOr<std::vector<HostMemory::Other>> HostMemory::ReadOthers() const {
   NUMOE_CHECK_GE(folder_.get(), 0) << "OpenFolder comes first";
-  // A description of its own: closedir would give up the lock of a duplicate's.
+  // Opens the folder a second time, because closedir of a duplicated descriptor would release the lock.
   const int listed = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const auto close_listing = [](DIR* listing) { closedir(listing); };
   const std::unique_ptr<DIR, decltype(close_listing)> listing(listed < 0 ? nullptr : fdopendir(listed),
@@ -307,7 +308,8 @@ absl::StatusOr<std::vector<HostMemory::Other>> HostMemory::ReadOthers() const {
   return others;
 }
 
-// The machine and each cgroup have processes of their own; the least that one of them leaves counts.
+// The reservations within the machine, and within each cgroup, are subtracted from what it has left; the
+// smallest rest is what is available.
 void HostMemory::Subtract(const std::vector<Other>& all) {
   for (const MemoryBound& bound : MemoryBounds(root_)) {
     std::vector<Other> within;

@@ -1,25 +1,25 @@
-// HostMemory: what memory of this host a process may still plan with, next to the other NUMoE processes on
+// HostMemory: how much of this host's memory a process may plan with, next to the other NUMoE processes on
 // it.
 //
-// Workers and coordinators start together and take their memory over minutes, so each of them alone finds all
-// of it free. Therefore a process writes down what it will take before it takes it, and plans with what the
-// others leave. What a reservation still withholds from others is what it promises less what its process
-// holds of it already: anonymous memory and, unless it promised private memory only, shared memory. A
-// coordinator also maps shared memory that its workers promised (mailbox segments), which must not count
-// twice. Of a process that /proc hides (hidepid) that is not known, nor which cgroup it is in: it withholds
-// all of it, of the machine.
+// Workers and coordinators start together and allocate their memory over minutes, so at first each of them
+// finds all memory free. Therefore a process reserves what it will allocate before it does so, and plans with
+// what the reservations of the others leave. A reservation withholds from others its bytes minus what its
+// process holds already: anonymous memory and, unless it reserved private memory only, shared memory. (A
+// coordinator reserves private memory, because it also maps shared memory that its workers reserved, the
+// mailbox segments, which must not count twice.) If /proc hides a process (hidepid), neither what it holds
+// nor its cgroup is known: all of its reservation is subtracted, and only from the machine's memory.
 //
-// A folder holds a file for each process, named by its PID namespace, PID and start time, which says
-// "PROGRAM BYTES KIND", where KIND is private or all. Its process keeps it open and locked (flock): a file
-// without a lock is a dead process's, and whoever finds it removes it. The folder's own lock makes looking
-// and reserving one step. Only files and a folder of this user are believed, links never; what makes no sense
-// is ignored with a warning. "auto" is /dev/shm/numoe-UID: every Linux has it, it ends with the boot, and it
-// is the same for a service and for a shell, which a folder of a login ($XDG_RUNTIME_DIR) or of a unit
-// (/run/numoe) is not.
+// A folder contains a file for each process, named by its PID namespace, PID and start time, with the text
+// "PROGRAM BYTES KIND", where KIND is private or all. The process keeps its file open and locked (flock): a
+// file without a lock belongs to a dead process, and the next process that reads the folder removes it. A
+// lock on the folder makes reading the others' files and writing one's own a single step. The folder and the
+// files must belong to this user and must not be links; other files are ignored with a warning. "auto" is
+// /dev/shm/numoe-UID, because every Linux has that folder, it is emptied by a reboot, and a service and a
+// shell have the same one, unlike a login's folder ($XDG_RUNTIME_DIR) or a unit's (/run/numoe).
 //
-// Not seen are processes of other users, and those of other containers even where they share the folder:
-// their limits are the plan there (Kubernetes, podman). A cgroup's limit is shared by the processes in it
-// only. Called at start, by one thread.
+// Reservations of other users' processes are not seen, nor those of other containers, even if they share the
+// folder: there the containers' memory limits are the plan (Kubernetes, podman). Only processes within a
+// cgroup share its limit. Called at start, by one thread.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@
 
 namespace numoe {
 
-/// What a promise is about: private (anonymous) memory, or shared memory as well.
+/// What a reservation is about: private (anonymous) memory alone, or shared memory as well.
 enum class PromisedMemory : uint8_t { kPrivate, kAll };
 
-/// Memory that this process will take. Given back when destroyed, or when the process ends, however.
-/// Move-only; one in a process.
+/// Memory that this process will allocate. The reservation ends when this object is destroyed, or with the
+/// process, even if it crashes. Move-only; a process has at most one.
 class MemoryReservation {
  public:
-  /// Of nothing.
+  /// Reserves nothing.
   MemoryReservation() = default;
   MemoryReservation(MemoryReservation&&) = default;
   MemoryReservation& operator=(MemoryReservation&& other) noexcept;
@@ -57,23 +57,25 @@ class HostMemory {
   struct Other {
     std::string program;
     int process = 0;
-    uint64_t bytes = 0;  // that it will take and does not hold yet
+    uint64_t bytes = 0;  // reserved, and not allocated yet
   };
 
-  /// Others that look wait until this one is gone. `folder`: "auto", or a path, which is made where it does
-  /// not exist. A folder that cannot be used is an error; with "auto" a warning, and the process plans alone.
+  /// Reads the reservations of the other processes. Other processes that call Look wait until this object is
+  /// destroyed. `folder`: "auto", or a path, which is created if it does not exist. Returns an error if the
+  /// folder cannot be used; with "auto" it logs a warning instead, and the process plans without the others.
   static absl::StatusOr<HostMemory> Look(const std::string& folder, const std::filesystem::path& root = "/");
 
-  /// Bytes that the machine and this process's cgroups have left, less what others will take of them;
-  /// UINT64_MAX where nothing says.
+  /// Returns the bytes that the machine and this process's cgroups have left, minus the reservations of the
+  /// others; UINT64_MAX if nothing bounds the memory.
   uint64_t available() const { return available_; }
-  /// Those who leave no more than that.
+  /// Returns the other processes whose reservations were subtracted from the bound that is the smallest.
   const std::vector<Other>& others() const { return others_; }
-  /// What others will take, for a sentence: "of 31.50 GiB that are free 20.00 GiB are reserved by
-  /// numoe-expert-worker, process 1234"; empty where it is nothing.
+  /// Returns the reservations of others as part of a sentence: "of 31.50 GiB that are free 20.00 GiB are
+  /// reserved by numoe-expert-worker, process 1234"; empty if there are none.
   std::string Others() const;
-  /// Promises `bytes` more of memory of this kind than this process holds now. `program`: letters, digits and
-  /// dashes. REQUIRES: this process has reserved nothing. What fails is an error or a warning as in Look.
+  /// Reserves `bytes` of this kind of memory in addition to what this process holds now. `program`: letters,
+  /// digits and dashes. A failure is an error, or with "auto" a warning, as for Look. REQUIRES: this process
+  /// has no reservation.
   absl::StatusOr<MemoryReservation> Reserve(const std::string& program, uint64_t bytes,
                                             PromisedMemory kind) const;
 
@@ -87,8 +89,8 @@ class HostMemory {
 
   std::filesystem::path root_;
   std::filesystem::path path_;  // of the folder
-  bool must_ = false;           // the folder was asked for by name
-  FileDescriptor folder_;       // locked; none: the process plans alone
+  bool must_ = false;           // a path was given, so a folder that cannot be used is an error
+  FileDescriptor folder_;       // locked; -1 if it cannot be used and the process plans without the others
   uint64_t free_ = UINT64_MAX;
   uint64_t available_ = UINT64_MAX;
   std::vector<Other> others_;

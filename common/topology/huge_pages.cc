@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As sysfs and the cgroup's files call a size.
+// The names of a page size in sysfs and in the cgroup's files.
 struct SizeNames {
   const char* sysfs;
   const char* cgroup;
@@ -24,7 +24,7 @@ SizeNames NamesOf(HugePages pages) {
                                  : SizeNames{"hugepages-2048kB", "2MB"};
 }
 
-// UINT64_MAX: there is no such file, or it says "max".
+// Returns UINT64_MAX if the file does not exist or holds "max".
 uint64_t ReadCount(const fs::path& path) {
   std::ifstream file(path);
   uint64_t value = 0;

@@ -1,9 +1,9 @@
 // Huge pages that an operator reserved (hugetlbfs), by size and node, and whether enough of them are free.
 //
-// Transparent huge pages need none of this: they are the default and are taken as the kernel grants them.
-// Reserved ones are asked for by name, and where they are missing that is an error that says what to do, not
-// a silent fall back. Reads the kernel's files below `root`, "/" but in tests; one that does not exist
-// reserves and limits nothing. https://docs.kernel.org/admin-guide/mm/hugetlbpage.html
+// Transparent huge pages, the default, need none of this: the kernel grants them as it can. An operator asks
+// for reserved pages by a flag; if too few are free, that is an error that says what to do, not a silent
+// fallback. Reads the kernel's files below `root`, which is "/" except in tests; a file that does not exist
+// reserves nothing and sets no limit. https://docs.kernel.org/admin-guide/mm/hugetlbpage.html
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace numoe {
 enum class HugePages : uint8_t { kTransparent, k2M, k1G };
 
 const char* HugePagesName(HugePages pages);  // "off" "2M" "1G"
-/// INVALID_ARGUMENT says what is expected.
+/// Returns INVALID_ARGUMENT, with the names that are expected, for any other name.
 absl::StatusOr<HugePages> ParseHugePages(const std::string& name);
-/// Of one page; of kTransparent what a weight's memory is aligned to.
+/// Returns the size of one page; for kTransparent the alignment of the memory of weights.
 uint64_t HugePageBytes(HugePages pages);
 
 struct HugePagePool {
@@ -28,11 +28,12 @@ struct HugePagePool {
   uint64_t free = 0;
   uint64_t total = 0;
 };
-/// Of every node, by number. Empty: the kernel has no such pages, or they are transparent.
+/// Returns the pool of every node, by number; empty if the kernel has no such pages, or for kTransparent.
 std::vector<HugePagePool> HugePagePools(const std::filesystem::path& root, HugePages pages);
 
-/// RESOURCE_EXHAUSTED: not so many bytes of such pages are free on `nodes`, or to this process's cgroup: says
-/// how many pages are free on which node, how many are needed, and what to set.
+/// Returns RESOURCE_EXHAUSTED if fewer than `bytes` of such pages are free on `nodes` together, or within the
+/// limits of this process's cgroups. The message says how many pages are free on which node, how many are
+/// needed, and what to set.
 absl::Status RequireHugePages(const std::filesystem::path& root, HugePages pages, uint64_t bytes,
                               const std::vector<int>& nodes);
 

@@ -17,7 +17,7 @@
 namespace numoe {
 namespace {
 
-// linux/mempolicy.h; its header names its enumerators as this file would name its own.
+// The values of linux/mempolicy.h, whose enumerators would clash with names of this file.
 constexpr int kModeBind = 2;
 constexpr int kModeLocal = 4;
 constexpr unsigned kMoveOwnPages = 1 << 1;  // MPOL_MF_MOVE
@@ -26,7 +26,7 @@ constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kNodesMax / kWordBits>;
 static_assert(kNodesMax % kWordBits == 0);
 
-// What the kernel takes for a mask: one bit more than it reads.
+// The kernel expects one bit more than it reads of a mask.
 constexpr unsigned long kMaskBits = kNodesMax + 1;
 
 struct Policy {
@@ -53,7 +53,7 @@ absl::Status Refused(const char* call) {
   return why == ENOMEM ? absl::ResourceExhaustedError(text) : absl::InvalidArgumentError(text);
 }
 
-// How the kernel writes modes; the longer of two that begin alike comes first.
+// The kernel's names of the modes; a name comes before its own beginnings.
 constexpr std::string_view kModes[] = {
     "weighted interleave", "prefer (many)", "interleave", "prefer", "local", "bind"};
 
@@ -96,8 +96,8 @@ ScopedMemoryPolicy::~ScopedMemoryPolicy() {
 
 bool InheritedPolicy::KeepsTo(const std::set<int>& home) const {
   NUMOE_CHECK(!home.empty());
-  // The kernel takes the nearest of the nodes that a thread is bound to; of those to prefer or to take turns
-  // it takes whichever it is.
+  // Under a bind policy the kernel chooses the nearest of the named nodes; under policies that prefer nodes
+  // or interleave them it may choose any of them.
   if (text.rfind("bind", 0) == 0) return std::includes(nodes.begin(), nodes.end(), home.begin(), home.end());
   return std::includes(home.begin(), home.end(), nodes.begin(), nodes.end());
 }

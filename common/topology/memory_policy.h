@@ -1,12 +1,13 @@
-// Memory policies: on which NUMA nodes the kernel makes new pages, and that it leaves them there.
+// Memory policies: they decide on which NUMA nodes the kernel allocates new pages, and keep the pages there.
 //
-// Without a policy a page lies on the node of the thread that first writes it, unless that node is full - of
-// other files, even - and automatic NUMA balancing moves it later to whoever reads it. Memory under a policy
-// is not moved, whichever it is. kLocal: the node of the thread that first writes a page, another one where
-// that is full. kBind: these nodes and no other; the kernel gives up cached files for it and ends processes
-// where that is not enough (node_room.h tells before). A container's seccomp profile may refuse policies:
-// that is PERMISSION_DENIED, and pages then lie where threads that are bound to CPUs first write them.
-// https://docs.kernel.org/admin-guide/mm/numa_memory_policy.html
+// Without a policy the kernel allocates a page on the node of the thread that first writes it, unless that
+// node is full (cached files count, too), and automatic NUMA balancing may later move the page to the node of
+// a thread that reads it. Pages under any policy are not moved. kLocal: the page is allocated on the node of
+// the thread that first writes it, or on another node if that one is full. kBind: it is allocated on the
+// given nodes only; the kernel frees cached files for it, and kills processes if that is not enough
+// (node_room.h tells this in advance). A container's seccomp profile may refuse policies: the functions then
+// return PERMISSION_DENIED, and pages are allocated on the nodes of the threads, bound to CPUs, that first
+// write them. https://docs.kernel.org/admin-guide/mm/numa_memory_policy.html
 #pragma once
 
 #include <array>
@@ -24,16 +25,18 @@ namespace numoe {
 
 enum class MemoryPolicy : uint8_t { kLocal, kBind };
 
-/// Sets the policy of `pages` (whole ones) that nobody has written yet. `nodes`: OS numbers, of kBind.
+/// Sets the policy of `pages`. `nodes`: OS numbers, for kBind. REQUIRES: these are whole pages, and no thread
+/// has written to them yet.
 absl::Status SetMemoryPolicy(absl::Span<std::byte> pages, MemoryPolicy policy, const std::vector<int>& nodes);
-/// Binds `pages` (whole ones) to `nodes` and moves those that exist already and that only this process maps.
+/// Binds `pages` to `nodes`, and moves the pages that are allocated already and that only this process maps.
+/// REQUIRES: these are whole pages.
 absl::Status MoveMemory(absl::Span<const std::byte> pages, const std::vector<int>& nodes);
-/// Sets the policy of memory that the calling thread, and the threads and processes that it starts from now
-/// on, write first, and of files that they bring into the page cache.
+/// Sets the policy of the calling thread and of the threads and processes that it starts from now on. It
+/// applies to memory that they write first, and to files that they read into the page cache.
 absl::Status SetThreadMemoryPolicy(MemoryPolicy policy, const std::vector<int>& nodes);
 
-/// The calling thread's policy while it lives; then the one before. Must be destroyed on the thread that made
-/// it. Where the kernel refuses, the thread keeps what it has.
+/// Sets the calling thread's policy; the destructor sets the former one again. If the kernel refuses, the
+/// thread keeps its policy. REQUIRES: it is destroyed on the thread that made it.
 class ScopedMemoryPolicy {
  public:
   ScopedMemoryPolicy(MemoryPolicy policy, const std::vector<int>& nodes);
@@ -51,12 +54,13 @@ class ScopedMemoryPolicy {
 /// The policy that this process was started under (numactl, systemd's NUMAPolicy=).
 struct InheritedPolicy {
   std::string text;     // as the kernel writes it: "bind:0", "interleave:0-1"
-  std::set<int> nodes;  // that it names
-  /// Whether pages of a thread on one of `home` are made there.
+  std::set<int> nodes;  // that the policy names
+  /// Returns whether the pages of a thread on one of the nodes `home` are allocated on these nodes.
   bool KeepsTo(const std::set<int>& home) const;
 };
-/// nullopt: none, or the kernel does not say. Reads /proc/self/numa_maps below `root` ("/" but in tests),
-/// which no seccomp profile hides. REQUIRES: this process has set no policy of its own.
+/// Returns nullopt if there is none, or if the kernel does not tell. Reads /proc/self/numa_maps, which no
+/// seccomp profile hides, below `root`, which is "/" except in tests. REQUIRES: this process has not set a
+/// policy.
 std::optional<InheritedPolicy> ReadInheritedPolicy(const std::filesystem::path& root);
 
 }  // namespace numoe

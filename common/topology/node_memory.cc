@@ -43,7 +43,7 @@ unsigned SizeFlag(HugePages pages) {
   return pages == HugePages::kTransparent ? 0 : pages == HugePages::k1G ? MFD_HUGE_1GB : MFD_HUGE_2MB;
 }
 
-// Linux 5.1 has the seal. Found out before memory is filled, which takes minutes.
+// Linux 5.1 or later has this seal. It is tried before memory is filled, because that takes minutes.
 absl::Status RequireContentSeal() {
   const FileDescriptor probe(memfd_create("numoe-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (probe.get() >= 0 && fcntl(probe.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) return absl::OkStatus();
@@ -68,7 +68,7 @@ absl::StatusOr<int> NewFile(size_t bytes, const MemoryKind& kind) {
 
 }  // namespace
 
-// Of reserved pages or another process's view: aligned to a huge page, whole pages long.
+// Maps reserved or shared memory, aligned to a huge page and a multiple of whole pages long.
 absl::Status NodeMemory::Map(const MemoryKind& kind) {
   NUMOE_CHECK(mapping_ == nullptr && fd_ < 0 && size_ > 0);
   const size_t page = HugePageBytes(kind.pages);
@@ -76,7 +76,7 @@ absl::Status NodeMemory::Map(const MemoryKind& kind) {
   if (kind.shared) {
     ASSIGN_OR_RETURN(fd_, NewFile(bytes, kind));
   }
-  // An address range of our own first: files are not aligned to huge pages by every kernel.
+  // First reserve an address range that can be aligned here: not every kernel aligns files to huge pages.
   mapped_ = bytes + page;
   mapping_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping_ == MAP_FAILED) {
@@ -99,12 +99,12 @@ absl::Status NodeMemory::Map(const MemoryKind& kind) {
 }
 
 absl::Status PopulatePages(absl::Span<std::byte> part, HugePages pages, int advice) {
-  // The kernel's answer to pages that do not begin where the span does is that of a kernel which does not
-  // know how.
+  // For a span that does not begin at a page, the kernel returns EINVAL, as a kernel does that lacks the
+  // advice.
   NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(part.data()) % kPage, 0u);
   if (madvise(part.data(), part.size(), advice) == 0) return absl::OkStatus();
   if (errno == EINVAL) {
-    // A reserved page that is missing would end this process; RequireHugePages has counted them.
+    // Writing to a missing reserved page would end this process; RequireHugePages has counted the pages.
     for (size_t at = 0; pages == HugePages::kTransparent && at < part.size(); at += kPage)
       *static_cast<volatile std::byte*>(part.data() + at) = std::byte{0};
     return absl::OkStatus();
@@ -132,7 +132,7 @@ absl::StatusOr<NodeMemory> NodeMemory::Allocate(size_t bytes, const MemoryKind& 
     RETURN_IF_ERROR(memory.Map(kind));
     return memory;
   }
-  // Blocks below a huge page gain nothing from alignment.
+  // Blocks smaller than a huge page gain nothing from alignment.
   const size_t alignment = bytes >= kHugePage ? kHugePage : kPage;
   memory.paged_ = (bytes + kPage - 1) / kPage * kPage;
   memory.mapped_ = memory.paged_ + alignment - kPage;
@@ -176,7 +176,7 @@ bool Overlaps(const MemorySpans& spans, uint64_t begin, uint64_t end) {
   });
 }
 
-// The number of a line "Key:   1234 kB"; false if the line is another one.
+// Reads the number of a line "Key:   1234 kB"; returns false for a line with another key.
 bool ReadKilobytes(const std::string& line, const char* key, uint64_t& value) {
   const size_t length = std::strlen(key);
   return line.compare(0, length, key) == 0 && std::sscanf(line.c_str() + length, "%" SCNu64, &value) == 1;
@@ -213,8 +213,8 @@ std::optional<double> HugePageShare(const MemorySpans& spans) {
 
 std::optional<std::map<int, double>> ReadNodeShares(const std::filesystem::path& root,
                                                     const MemorySpans& spans) {
-  // "ADDRESS POLICY key=value ... N0=PAGES N1=PAGES kernelpagesize_kB=4", by address, each line up to the
-  // next.
+  // Lines "ADDRESS POLICY key=value ... N0=PAGES N1=PAGES kernelpagesize_kB=4", sorted by address; a mapping
+  // extends at most to the next line's address.
   std::ifstream maps(root / "proc/self/numa_maps");
   std::map<int, double> shares, before;  // of all mappings of the spans; of the line before this one
   double resident = 0;
@@ -268,7 +268,7 @@ std::optional<std::map<int, double>> NodeShares(const MemorySpans& spans) {
   std::map<int, double> shares;
   double resident = 0;
   for (const int node : nodes) {
-    // An error: not resident, or looked at by NUMA balancing just now, when the kernel tells no node.
+    // A negative value is an error: the page is not resident, or NUMA balancing examines it just now.
     if (node < 0) continue;
     ++resident;
     ++shares[node];

@@ -1,11 +1,11 @@
 // NodeMemory: a large block of memory for weights and caches, in huge pages where the kernel grants them.
 //
-// Anonymous memory but where another kind is asked for: pages that an operator reserved (huge_pages.h), or
-// memory that another process can map by its descriptor (a sealed memfd: it cannot shrink under the other,
-// and from SealContent on only this process writes to it).
-// Pages land where a memory policy says (memory_policy.h), else on the node of the thread that first writes
-// them: fill it from threads bound to the node it should live on, because containers may forbid policies.
-// 2 MB aligned, zero when new. Move-only.
+// The memory is anonymous unless the caller asks for another kind: huge pages that an operator reserved
+// (huge_pages.h), or shared memory that another process can map by its descriptor. That is a sealed memfd: it
+// cannot shrink while the other process uses it, and after SealContent only this process can write to it.
+// The kernel allocates pages on the nodes of their memory policy (memory_policy.h), else on the node of the
+// thread that first writes them. Containers may forbid policies, so the memory should be filled by threads
+// that are bound to the CPUs of its node. It is aligned to 2 MB and zero when new. Move-only.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,10 @@ struct MemoryKind {
 
 class NodeMemory {
  public:
-  /// RESOURCE_EXHAUSTED names the size when the system refuses. Zero bytes give an empty block. Reserved huge
-  /// pages are promised, but where they lie is decided when they are first written (PopulatePages).
-  /// FAILED_PRECONDITION: shared memory of a kernel that cannot keep others from writing to it.
+  /// Returns RESOURCE_EXHAUSTED, with the size, if the system refuses. Zero bytes give an empty block.
+  /// Reserved huge pages are set aside for this block, but their nodes are chosen when they are first written
+  /// (PopulatePages). Returns FAILED_PRECONDITION if shared memory is asked for and the kernel cannot keep
+  /// other processes from writing to it.
   static absl::StatusOr<NodeMemory> Allocate(size_t bytes, const MemoryKind& kind = {});
   NodeMemory() = default;
   NodeMemory(NodeMemory&& other) noexcept;
@@ -40,12 +41,13 @@ class NodeMemory {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   absl::Span<std::byte> bytes() const { return {data_, size_}; }
-  /// Of shared memory, whose bytes are the file's first ones; -1: it is private.
+  /// Returns the descriptor of shared memory, whose bytes are the first ones of that file; -1 if the memory
+  /// is private.
   int fd() const { return fd_; }
-  /// Of shared memory: from now on the descriptor gives nobody a way to write; this mapping stays writable.
-  /// To be called before the descriptor leaves this process.
+  /// From now on the descriptor cannot be used to write; this mapping stays writable. Call it before another
+  /// process gets the descriptor. REQUIRES: the memory is shared.
   absl::Status SealContent() const;
-  /// All of them, whole ones: what a memory policy is for.
+  /// Returns the block's whole pages, because a memory policy applies to whole pages.
   absl::Span<std::byte> pages() const { return {data_, paged_}; }
 
  private:
@@ -58,33 +60,36 @@ class NodeMemory {
   int fd_ = -1;
 };
 
-/// Makes the pages of `part` now, on the calling thread's node or where their policy says. RESOURCE_EXHAUSTED
-/// where a later write would end the process because its reserved pages are used up. Kernels before 5.14 do
-/// not know how: ordinary pages are then written to, reserved ones left to their first write. `advice` is
-/// what the kernel is asked for, another one in tests. REQUIRES: nobody has written to `part`.
+/// Allocates the pages of `part` now, on the calling thread's node or on those of their policy. Returns
+/// RESOURCE_EXHAUSTED if pages are missing, because a later write would end the process then. Kernels
+/// before 5.14 cannot do this: ordinary pages are then allocated by writing to them, and reserved ones at
+/// their first write. `advice` is madvise's argument, which tests replace. REQUIRES: no thread has written to
+/// `part`.
 inline constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE
 absl::Status PopulatePages(absl::Span<std::byte> part, HugePages pages = HugePages::kTransparent,
                            int advice = kPopulateWrite);
 
 using MemorySpans = std::vector<absl::Span<const std::byte>>;
 
-/// Share of the spans' resident memory that lies in huge pages, 0 to 1; nullopt where the kernel does not
-/// say. Reads /proc/self/smaps: milliseconds to seconds, for a start log and not for a loop.
+/// Returns the share of the spans' resident memory that is in huge pages, 0 to 1; nullopt if the kernel does
+/// not tell. It reads /proc/self/smaps, which takes milliseconds to seconds: call it once at start, not in a
+/// loop.
 std::optional<double> HugePageShare(const MemorySpans& spans);
 
-/// Share of the spans' resident pages that lie on each node, by OS number, from a sample of pages (about a
-/// millisecond); where the kernel refuses that (seccomp) as ReadNodeShares. nullopt: nothing is resident, or
-/// nobody says.
+/// Returns the share of the spans' resident pages on each node, by OS number, estimated from a sample of the
+/// pages in about a millisecond. If the kernel refuses that (seccomp), it calls ReadNodeShares. Returns
+/// nullopt if no page is resident, or if neither way works.
 std::optional<std::map<int, double>> NodeShares(const MemorySpans& spans);
-/// The same from /proc/self/numa_maps below `root`, of the whole mappings that the spans are in: as long as
-/// all memory has to be looked through, up to seconds.
+/// Does the same with /proc/self/numa_maps below `root`, for the whole mappings that contain the spans. It
+/// may take seconds, because the kernel walks through all memory of the process.
 std::optional<std::map<int, double>> ReadNodeShares(const std::filesystem::path& root,
                                                     const MemorySpans& spans);
-/// The sum over `nodes`.
+/// Returns the sum of the shares of `nodes`; nullopt as for NodeShares.
 std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int>& nodes);
 
-/// Moves pages that only this process maps to `nodes`: for files in the page cache, which lie where they were
-/// first read. As far as the kernel and the container let it; LocalShare says how far that was.
+/// Moves pages that only this process maps to `nodes`: for files in the page cache, which are on the node
+/// where they were first read. The kernel or the container may refuse some or all of it; LocalShare tells the
+/// result.
 void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes);
 
 }  // namespace numoe

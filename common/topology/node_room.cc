@@ -16,12 +16,12 @@
 namespace numoe {
 namespace {
 
-// What the kernel keeps free on a node, where it does not say (HighWatermarks): 0.1 to 0.3 % of it, on small
-// nodes a few megabytes for its huge pages.
+// An estimate of what the kernel keeps free on a node, for kernels that do not tell (HighWatermarks): usually
+// 0.1 to 0.3 % of the node, and on small nodes a few megabytes for its huge pages.
 constexpr uint64_t kKeptShare = 200;
 constexpr uint64_t kKeptBytesMin = uint64_t{16} << 20;
 
-// "Node 0 MemFree:  1234 kB": whether the line has the key; then `value` is set, in bytes.
+// Parses "Node 0 MemFree:  1234 kB". If the line has the key, sets `value` in bytes and returns true.
 bool Read(const std::string& line, const char* key, uint64_t& value) {
   const std::string words = fmt::format(" {}:", key);
   const size_t at = line.find(words);
@@ -30,8 +30,8 @@ bool Read(const std::string& line, const char* key, uint64_t& value) {
   return true;
 }
 
-// Bytes that the kernel works to keep free on the node: of each of its zones the high watermark. nullopt: it
-// does not say.
+// Returns the bytes that the kernel tries to keep free on the node, the sum of its zones' high watermarks;
+// nullopt if the kernel does not tell.
 std::optional<uint64_t> HighWatermarks(const std::filesystem::path& root, int node) {
   std::ifstream file(root / "proc/zoneinfo");
   const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -42,7 +42,7 @@ std::optional<uint64_t> HighWatermarks(const std::filesystem::path& root, int no
     int of_node = 0;
     uint64_t pages = 0;
     if (std::sscanf(line.c_str(), "Node %d, zone", &of_node) == 1) mine = of_node == node;
-    // "        high     12"; "high:" is of a CPU's own list.
+    // "        high     12"; a line with "high:" is about a CPU's own list of pages.
     if (mine && std::sscanf(line.c_str(), " high %" SCNu64, &pages) == 1)
       sum = sum.value_or(0) + pages * page;
   }

@@ -1,7 +1,7 @@
 // Lists of numbers as the kernel writes them, "0-3,8": CPUs and NUMA nodes in /proc and /sys.
 //
-// Reads files below a root ("/" but in tests). A file that does not exist, or holds no such list, gives
-// nullopt: the kernel does not say. Pure functions; any thread.
+// Reads files below a root, which is "/" except in tests. The functions return nullopt if the file does not
+// exist or does not contain such a list: the kernel does not tell. Pure functions; any thread.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@ namespace numoe {
 
 using NumberList = std::set<int>;
 
-/// Spaces and line ends behind the list do not count; an empty text is an empty list.
+/// Ignores spaces and line ends after the list. An empty text is an empty list.
 std::optional<NumberList> ParseNumberList(std::string_view text);
 /// Reads the list in a file's first line.
 std::optional<NumberList> ReadNumberList(const std::filesystem::path& file);
-/// What /proc/self/status has behind `key`, which ends with a colon: "Cpus_allowed_list:".
+/// Reads the list that follows `key` in /proc/self/status. The key ends with a colon: "Cpus_allowed_list:".
 std::optional<NumberList> ReadStatusList(const std::filesystem::path& root, std::string_view key);
-/// The kernel's form again.
+/// Returns the list in the kernel's form.
 std::string ToText(const NumberList& numbers);
 
 }  // namespace numoe

@@ -37,14 +37,14 @@ absl::StatusOr<TopologyPtr> Load(std::string_view synthetic) {
     return absl::InvalidArgumentError(
         fmt::format("topology \"{}\" is not an hwloc synthetic description", synthetic));
   }
-  // All of the machine: what a cpuset leaves of it is cut by us, who name what is missing.
+  // Read the whole machine: Read reduces it to what a cpuset allows, so that it can name what is missing.
   if (hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0)
     return absl::InternalError("hwloc does not know disallowed CPUs; it is older than 2.1");
   if (hwloc_topology_load(raw) != 0) return absl::InternalError("hwloc cannot read this machine's topology");
   return topology;
 }
 
-// The calling thread's CPUs: main's, when a daemon starts.
+// Returns the calling thread's CPUs, which are the process's while only the main thread runs.
 BitmapPtr AffinityOfThisProcess() {
   constexpr size_t kCpusMax = 8192;  // the kernel's largest configuration; cpu_set_t ends at 1024
   BitmapPtr allowed(hwloc_bitmap_alloc());
@@ -62,7 +62,7 @@ BitmapPtr AffinityOfThisProcess() {
   return allowed;
 }
 
-// False if the text is no list of node numbers.
+// Returns false if the text is not a list of node numbers.
 bool ParseNodeList(const std::string& text, hwloc_bitmap_s* nodes) {
   return hwloc_bitmap_list_sscanf(nodes, text.c_str()) == 0;
 }
@@ -79,9 +79,9 @@ BitmapPtr MemoryNodesOfThisProcess() {
   return nodes;
 }
 
-// Sets the node's usable CPUs, one of each core before the second ones, and their cores. By the rank within
-// the core and not within the parent: some virtual machines have a cache of its own for each hyperthread in
-// between.
+// Sets the node's usable CPUs, the first hyperthread of every core before the second ones, and their cores.
+// Ranks them within the core, not within hwloc's parent object, because some virtual machines report a cache
+// of its own for each hyperthread in between.
 void SetCpus(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset, hwloc_const_bitmap_t allowed,
              NumaNode& node) {
   std::map<hwloc_obj_t, int> taken;              // usable hyperthreads of each core so far
@@ -94,7 +94,7 @@ void SetCpus(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset, hwloc_const
       const hwloc_obj_t pu = hwloc_get_pu_obj_by_os_index(topology, cpu);
       const hwloc_obj_t core =
           pu == nullptr ? nullptr : hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, pu);
-      // Without cores every CPU is one.
+      // If hwloc reports no cores, every CPU counts as a core.
       const bool known = core != nullptr && numbers.count(core) > 0;
       const int number = known ? numbers[core] : cores++;
       if (core != nullptr) numbers[core] = number;
@@ -120,8 +120,9 @@ std::vector<hwloc_obj_t> NodesOf(hwloc_topology_t topology) {
   return nodes;
 }
 
-// Each CPU is one node's, and the kernel says whose. Memory without CPUs (a socket's high-bandwidth memory,
-// CXL) is shown with those of the nodes that are near: it is no home, whether a process may use it or not.
+// Returns whether a node consists of memory only. The kernel assigns each CPU to one node. For memory without
+// CPUs (a socket's high-bandwidth memory, CXL) hwloc shows the CPUs of the nearest nodes, but no worker
+// should run there, whether a process may use the memory or not.
 bool HasNoCpus(const std::vector<hwloc_obj_t>& nodes, hwloc_obj_t node, bool synthetic) {
   if (!synthetic) {
     const auto own = ReadNumberList(fmt::format("/sys/devices/system/node/node{}/cpulist", node->os_index));
@@ -197,7 +198,8 @@ std::vector<int> NumbersOf(const std::vector<NumaNode>& nodes) {
   return numbers;
 }
 
-// How many workers of the set live on this host, and which of them this one is. A host has successive slices.
+// How many workers of the set run on this host, and the number of this one among them. The workers of a host
+// have consecutive slices.
 struct Local {
   int index = 0;
   int workers = 1;
@@ -208,8 +210,8 @@ Local LocalOf(const PlacementRequest& request) {
   return {request.worker_index % workers, workers};
 }
 
-// With fewer workers than nodes each has its part of them, counted socket by socket, but none of another
-// socket than its first one's.
+// With fewer workers than nodes, each worker gets its part of the nodes, counted socket by socket, but only
+// those in the socket of the part's first node.
 std::vector<NumaNode> HomesByIndex(const Topology& topology, const Local& local) {
   std::vector<NumaNode> nodes = topology.nodes;
   NUMOE_CHECK(!nodes.empty()) << "Read refuses a machine without nodes";
@@ -226,9 +228,9 @@ std::vector<NumaNode> HomesByIndex(const Topology& topology, const Local& local)
   return homes;
 }
 
-// That no worker of the set takes.
+// Returns the nodes that no worker of the set uses.
 std::vector<int> IdleNodes(const Topology& topology, const PlacementRequest& request) {
-  if (!request.nodes.empty()) return {};  // others are told theirs as well
+  if (!request.nodes.empty()) return {};  // the nodes of the other workers are given by flags, too
   std::vector<int> idle = NumbersOf(topology.nodes);
   const int workers = LocalOf(request).workers;
   for (int worker = 0; worker < workers; ++worker) {
@@ -238,7 +240,7 @@ std::vector<int> IdleNodes(const Topology& topology, const PlacementRequest& req
   return idle;
 }
 
-// The asked nodes, or those that are this worker's by its index; ascending.
+// Returns the nodes that were asked for, or those that follow from the worker's index; ascending.
 absl::StatusOr<std::vector<NumaNode>> HomesOf(const Topology& topology, const PlacementRequest& request) {
   if (request.nodes.empty()) return HomesByIndex(topology, LocalOf(request));
   std::vector<NumaNode> homes;
@@ -251,13 +253,13 @@ absl::StatusOr<std::vector<NumaNode>> HomesOf(const Topology& topology, const Pl
                                                 fmt::join(NumbersOf(topology.nodes), ",")));
 }
 
-// A CPU and which core's it is.
+// A CPU and its core.
 struct Hyperthread {
   int cpu = 0;
-  std::pair<int, size_t> core;  // its number in the node, the node: in this order the nodes take turns
+  std::pair<int, size_t> core;  // number in the node, then the node, so that sorting alternates between nodes
 };
 
-// The nodes take turns, so that the first N threads are spread over all of them.
+// Alternates between the nodes, so that the first N threads are spread over all of them.
 std::vector<Hyperthread> InTurns(const std::vector<NumaNode>& homes) {
   std::vector<Hyperthread> all;
   for (size_t i = 0, before = SIZE_MAX; before != all.size(); ++i) {
@@ -270,14 +272,14 @@ std::vector<Hyperthread> InTurns(const std::vector<NumaNode>& homes) {
   return all;
 }
 
-// [begin, end) of `count` things that fall to one part; at least one where there are any.
+// Returns the range [begin, end) of `count` things that belongs to one part; it has at least one.
 std::pair<int, int> PartOf(int count, const CpuShare& share) {
   NUMOE_CHECK_GT(count, 0);
   const int begin = std::min(count * share.place / share.sharing, count - 1);
   return {begin, std::max(begin + 1, count * (share.place + 1) / share.sharing)};
 }
 
-// How this worker divides its nodes' CPUs with others. `cut`: they were given to it by a mask or a cpuset.
+// Returns how this worker shares its nodes' CPUs with others. `cut`: a mask or a cpuset left it these CPUs.
 CpuShare ShareFor(const Topology& topology, const PlacementRequest& request, bool cut) {
   NUMOE_CHECK(!topology.nodes.empty());
   if (!request.nodes.empty() || request.alone) return {};
@@ -336,7 +338,7 @@ std::vector<int> ShareOfCpus(const std::vector<NumaNode>& nodes, int place, int 
   std::set<std::pair<int, size_t>> cores;
   for (const Hyperthread& each : all) cores.insert(each.core);
   std::vector<int> cpus;
-  if (static_cast<int>(cores.size()) < sharing) {  // hyperthreads of one core then have several owners
+  if (static_cast<int>(cores.size()) < sharing) {  // hyperthreads of one core then belong to several workers
     std::stable_sort(all.begin(), all.end(),
                      [](const Hyperthread& a, const Hyperthread& b) { return a.core < b.core; });
     const auto [begin, end] = PartOf(static_cast<int>(all.size()), {place, sharing});
@@ -361,13 +363,13 @@ absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const Placemen
   const bool cut = topology.confined && !several;
   plan.own = topology.confined || (!request.nodes.empty() && several);
   plan.asks = cut && !told && request.local_workers == 0;
-  // Workers that share a node divide its CPUs; with more workers than CPUs they share them.
+  // Workers on one node divide its CPUs; if there are more workers than CPUs, several share a CPU.
   const CpuShare share = ShareFor(topology, request, cut);
   std::vector<int> order = ShareOfCpus(homes, share.place, share.sharing);
   NUMOE_CHECK(!order.empty() && order.size() <= plan.node_cpus.size());
   const int own = static_cast<int>(order.size());
   if (!plan.asks && request.local_workers == 0) plan.left = static_cast<int>(plan.node_cpus.size()) - own;
-  // More threads than that run beside others.
+  // If more threads are asked for, they run on CPUs of other workers.
   for (const int cpu : plan.node_cpus)
     if (std::find(order.begin(), order.begin() + own, cpu) == order.begin() + own) order.push_back(cpu);
   int threads = request.threads > 0 ? request.threads : own;

@@ -29,13 +29,13 @@ constexpr std::string_view kVariables = "NUMOE_SUPERVISOR_";
 constexpr const char* kPipeVariable = "NUMOE_SUPERVISOR_PIPE";
 constexpr const char* kEndedVariable = "NUMOE_SUPERVISOR_ENDED";
 constexpr const char* kHungVariable = "NUMOE_SUPERVISOR_HUNG";
-constexpr std::string_view kProgress = "progress ";  // begins a line with a number
-constexpr std::string_view kFinal = "final";         // a line of its own before the words
+constexpr std::string_view kProgress = "progress ";  // begins a line, and a number follows
+constexpr std::string_view kFinal = "final";         // a line that comes before the report's text
 constexpr std::chrono::seconds kProgressEvery{1};
-constexpr size_t kWordsBytesMax = 4096;                  // what a pipe takes at once, whoever reads (POSIX)
-constexpr size_t kUnreadBytesMax = 16 * kWordsBytesMax;  // a child that says more is not listened to
+constexpr size_t kWordsBytesMax = 4096;  // written to a pipe in one piece, never split (POSIX)
+constexpr size_t kUnreadBytesMax = 16 * kWordsBytesMax;  // what a child writes beyond this is not read
 static_assert(kWordsBytesMax <= PIPE_BUF && kWordsBytesMax < kUnreadBytesMax);
-constexpr int kExecFailed = 127;  // as a shell says it
+constexpr int kExecFailed = 127;  // as in a shell
 
 using CpuSet = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
 constexpr int kCpusMax = 8192;  // the kernel's largest configuration
@@ -75,12 +75,13 @@ std::optional<int> NumberIn(const char* variable) {
   return number;
 }
 
-// In the child, which has one thread of possibly many: async-signal-safe calls only.
+// Runs in the child after fork. The parent may have had many threads, so only async-signal-safe calls are
+// allowed.
 [[noreturn]] void Become(const char* program, char* const* arguments, char* const* environment,
                          const cpu_set_t* cpus, int words, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != parent) _exit(kExecFailed);  // it has ended before the line above
-  // Where the kernel refuses, the child finds its CPUs by its flags.
+  if (getppid() != parent) _exit(kExecFailed);  // the parent ended before prctl was called
+  // If the kernel refuses, the child finds its CPUs by its flags.
   sched_setaffinity(0, CPU_ALLOC_SIZE(kCpusMax), cpus);
   sigset_t none;
   sigemptyset(&none);
@@ -124,7 +125,7 @@ void ChildProcess::Signal(int signal) const {
   kill(pid_, signal);
 }
 
-// Takes whole lines of progress and finality out of what has come; what is left are words.
+// Reads the pipe and removes whole lines of progress and the line "final" from `unread_`; the report remains.
 void ChildProcess::Read() {
   std::array<char, kWordsBytesMax> piece;
   ssize_t bytes = 0;

@@ -1,10 +1,11 @@
-// ChildProcess: one program that the supervisor has started, and the last thing it said.
+// ChildProcess: one program that the supervisor has started, and its last report.
 //
-// The child runs on the CPUs it is given, with no signal blocked, and ends with its parent (SIGTERM from the
-// kernel) if that is killed. Beside stderr, which it shares with its parent, it has a pipe: for how far its
-// loading is (ProgressReport), so that the parent can tell slow from hung, and for the one line that says why
-// it gives up (ReportToSupervisor), so that the parent can repeat it. Start from the thread that lives as
-// long as the parent: the kernel's signal is bound to it. One thread; the destructor neither kills nor waits.
+// The child runs on the CPUs that it is given, with no signal blocked. If its parent is killed, the kernel
+// sends it SIGTERM. It shares stderr with its parent, and has a pipe to it for two kinds of reports: how far
+// its loading is (ProgressReport), so that the parent can tell a slow child from a hung one, and one line
+// that says why it gives up (ReportToSupervisor), so that the parent can repeat that line. Call Start on a
+// thread that lives as long as the parent, because the kernel sends that SIGTERM when this thread ends. One
+// thread uses the object; the destructor neither kills the child nor waits for it.
 #pragma once
 
 #include <sys/types.h>
@@ -22,15 +23,17 @@
 
 namespace numoe::worker {
 
-/// How often a worker was started again, which it tells in its metrics: they outlive its processes.
+/// How often the supervisor has restarted a worker. The worker's metrics show these counts, which therefore
+/// have to outlive its processes.
 struct Restarts {
-  int ended = 0;  // it had ended by itself
-  int hung = 0;   // it was killed because it did nothing
+  int ended = 0;  // restarts after the worker had ended by itself
+  int hung = 0;   // restarts after it was killed because it hung
 };
 
 class ChildProcess {
  public:
-  /// `arguments` without the program, which is this one. RESOURCE_EXHAUSTED: no process or pipe is to be had.
+  /// `arguments`: without the program's name. Returns RESOURCE_EXHAUSTED if the system has no more processes
+  /// or pipes.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(const std::string& program,
                                                              const std::vector<std::string>& arguments,
                                                              const std::vector<int>& cpus,
@@ -41,11 +44,12 @@ class ChildProcess {
 
   pid_t pid() const { return pid_; }
   void Signal(int signal) const;
-  /// As its ProgressReport said it last; 0 before.
+  /// Returns the bytes of the child's last ProgressReport; 0 before the first one.
   uint64_t Progress();
-  /// What it reported, once it has ended; "" if it said nothing.
+  /// Returns what the child reported with ReportToSupervisor; "" if nothing. REQUIRES: the child has ended.
   std::string LastWords();
-  /// Whether it said that another try would end alike. After LastWords.
+  /// Returns whether the child reported that another start would fail in the same way. REQUIRES: LastWords
+  /// was called.
   bool gave_up_for_good() const { return final_; }
 
  private:
@@ -53,26 +57,27 @@ class ChildProcess {
   void Read();
 
   const pid_t pid_;
-  const int pipe_;  // its reading end
+  const int pipe_;  // the end from which the parent reads
   std::string unread_;
   uint64_t progress_ = 0;
   bool final_ = false;
 };
 
-/// "signal 9 (Killed)" or "exit code 2", of waitpid's status.
+/// Returns "signal 9 (Killed)" or "exit code 2" for a status from waitpid.
 std::string DescribeEnd(int wait_status);
 
-/// Tells the supervisor that started this process why it gives up, and whether for good: `final`, where
-/// another try would end alike. False if there is no supervisor.
+/// Reports to the supervisor that started this process why the process gives up. `final`: another start would
+/// fail in the same way. Returns false if there is no supervisor.
 bool ReportToSupervisor(const std::string& line, bool final);
 
-/// What that supervisor says; nullopt if there is none.
+/// Returns the counts that the supervisor has passed to this process; nullopt if there is no supervisor.
 std::optional<Restarts> RestartsBySupervisor();
 
-/// Tells that supervisor every second how far this process is, from a thread of its own, as long as it lives.
+/// Reports to the supervisor every second how many bytes this process has loaded, from a thread of its own,
+/// until it is destroyed.
 class ProgressReport {
  public:
-  /// `bytes` is asked by that thread.
+  /// `bytes` is called on that thread.
   explicit ProgressReport(std::function<uint64_t()> bytes);
   ~ProgressReport();
 

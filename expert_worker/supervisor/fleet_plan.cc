@@ -56,7 +56,7 @@ absl::Status CheckCounts(const FleetRequest& request, int local, int homes) {
   return absl::OkStatus();
 }
 
-// HOST and PORT; an address of a socket's folder has no port.
+// HOST and PORT of an address; both are empty for a folder of Unix sockets.
 struct Base {
   std::string host;
   int port = 0;
@@ -80,7 +80,7 @@ absl::StatusOr<Base> ParseBase(const std::string& listen, int workers) {
   return base;
 }
 
-// Fewer workers than homes take several each, more take turns.
+// With fewer workers than homes each gets several homes; with more they are dealt out to the homes in turn.
 void Place(const std::vector<Home>& homes, int local, int place, FleetWorker& worker) {
   const int count = static_cast<int>(homes.size());
   NUMOE_CHECK(0 <= place && place < local);
@@ -101,7 +101,7 @@ void Place(const std::vector<Home>& homes, int local, int place, FleetWorker& wo
   worker.cpus = ShareOfCpus(nodes, alone ? 0 : place / count, sharing);
 }
 
-// What the supervisor decides for its workers; the switch takes no word of its own.
+// The flags that the supervisor decides for its workers; --supervise has no value in the next word.
 struct Owned {
   std::string_view name;
   bool takes_word;
@@ -170,7 +170,7 @@ std::vector<std::string> WorkerArguments(const std::vector<std::string>& argumen
       ++i;
     }
   }
-  // All of them, so that neither the environment nor a file says otherwise.
+  // Give all of them, because the command line takes precedence over the environment and the file.
   for (const std::string& decided :
        {std::string("--supervise=false"), fmt::format("--worker-index={}", worker.index),
         fmt::format("--worker-count={}", plan.worker_count), "--listen=" + worker.listen,

@@ -1,9 +1,10 @@
-// Which workers a supervisor starts: where each lives, what it is told. Planning only, pure functions.
+// Plans which workers a supervisor starts, on which NUMA nodes, and with which flags. Pure functions.
 //
-// A home is a NUMA node, or with `per_package` a socket with all its clusters. As many workers as homes, or
-// as are asked for: fewer take several homes each, more share a home and divide its cores. A worker is its
-// slice's index, never its node's number. Unix sockets are named by the slice; ports count up from the given
-// one by the worker's place on this host, so that all hosts of a set look alike.
+// A home is a NUMA node or, with `per_package`, a socket with all its clusters. Without a number there is one
+// worker for each home. With fewer workers than homes each has several homes; with more, several workers
+// share a home and divide its cores. A worker is identified by its slice's index, never by its node's number.
+// Unix sockets are named by the slice. Ports count up from the given one by the worker's position on this
+// host, so that all hosts of a set use the same ports.
 #pragma once
 
 #include <string>
@@ -15,25 +16,25 @@
 namespace numoe::worker {
 
 struct FleetRequest {
-  int local_workers = 0;     // 0: one for each home
-  int first_index = 0;       // slice of the first worker here; others of the set live on other hosts
-  int worker_count = 0;      // slices in all; 0: those from first_index on that live here
+  int local_workers = 0;     // workers on this host; 0 means one for each home
+  int first_index = 0;       // slice of the first worker here; the rest of the set runs on other hosts
+  int worker_count = 0;      // slices in all; 0 if the last one runs on this host
   bool per_package = false;  // homes are sockets
   bool own_home = false;     // no two workers on one home (--pinning required)
   std::string listen;        // unix:FOLDER, or HOST:PORT of the first worker
-  int metrics_port = 0;      // of the first worker; 0: any free one
-  // Where the supervisor asks its workers' health if not at `listen`, whose TLS wants a coordinator's
-  // certificate: an address that each gets its slice's number put behind. "": at `listen`.
+  int metrics_port = 0;      // of the first worker; 0 means any free port for each
+  // The address at which the supervisor asks its workers' health, to which each worker's slice number is
+  // appended. "" means `listen`; with mutual TLS that would demand a coordinator's certificate.
   std::string health;
 };
 
 struct FleetWorker {
-  int index = 0;           // its slice
+  int index = 0;           // of its slice
   std::vector<int> nodes;  // OS numbers, ascending
-  std::vector<int> cpus;   // that it may use, OS numbers
+  std::vector<int> cpus;   // the CPUs that it may use, OS numbers
   std::string listen;
   int metrics_port = 0;
-  std::string health = "none";  // --health-listen; none: it answers at `listen`
+  std::string health = "none";  // --health-listen; "none" if it answers at `listen`
 };
 
 struct FleetPlan {
@@ -42,11 +43,12 @@ struct FleetPlan {
   std::string ToString() const;
 };
 
-/// INVALID_ARGUMENT names the flag that does not fit; FAILED_PRECONDITION: `own_home`, and there are too few.
+/// Returns INVALID_ARGUMENT with the flag that does not fit; FAILED_PRECONDITION if `own_home` is set and
+/// there are fewer homes than workers.
 absl::StatusOr<FleetPlan> PlanFleet(const Topology& topology, const FleetRequest& request);
 
-/// The command line of a worker: the supervisor's own without what it decides itself, and with that.
-/// `arguments` do not begin with the program.
+/// Returns the command line of a worker: the supervisor's `arguments` without the flags that the supervisor
+/// decides, followed by these flags with the worker's values. Neither begins with the program's name.
 std::vector<std::string> WorkerArguments(const std::vector<std::string>& arguments, const FleetPlan& plan,
                                          const FleetWorker& worker);
 

@@ -1,8 +1,9 @@
-// HangWatch: when a child that runs and does nothing is to be killed. No clock, no process.
+// HangWatch: decides when a running child counts as hung and must be killed. No clock, no process.
 //
-// A sign of life is a health answer that says SERVING, or, while the child loads, bytes that it has read
-// since the last look: a slow load is never a hung one. What counts is time in which the supervisor itself
-// looked: after a pause of the whole machine the child gets its deadline anew rather than being found silent.
+// A sign of life is a health answer SERVING or, while the child loads, bytes that it has read since the last
+// check, so that a slow load never counts as hung. Between two checks at most twice the usual time counts:
+// after a pause of the whole machine, in which the supervisor did not run either, the child is not found
+// silent.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +15,9 @@
 namespace numoe::worker {
 
 struct HangLimits {
-  std::chrono::milliseconds serving{60'000};   // without SERVING, once it has served
-  std::chrono::milliseconds loading{600'000};  // without progress, before
-  std::chrono::milliseconds look{1'000};       // how often it is looked at
+  std::chrono::milliseconds serving{60'000};   // without an answer SERVING, for a child that has served
+  std::chrono::milliseconds loading{600'000};  // without progress, for a child that still loads
+  std::chrono::milliseconds look{1'000};       // the time between two checks
 };
 
 class HangWatch {
@@ -25,8 +26,8 @@ class HangWatch {
 
   void OnStart() { *this = HangWatch(limits_); }
 
-  /// `passed` since the look before; `served`: it has been ready since it was started; `answers` and
-  /// `progress` only grow where there are signs of life. True: it hangs.
+  /// Checks the child and returns whether it hangs. `passed`: time since the last check. `served`: the child
+  /// has been ready since it was started. `answers` and `progress` grow with every sign of life.
   bool Look(std::chrono::milliseconds passed, bool served, int64_t answers, uint64_t progress) {
     NUMOE_CHECK(passed.count() >= 0 && answers >= answers_) << "clocks that only go on";
     silence_ += std::min(passed, 2 * limits_.look);
@@ -36,7 +37,7 @@ class HangWatch {
     served_ = served;
     return silence_ >= (served ? limits_.serving : limits_.loading);
   }
-  /// Since the last sign of life.
+  /// Returns the time since the last sign of life.
   std::chrono::milliseconds silence() const { return silence_; }
 
  private:

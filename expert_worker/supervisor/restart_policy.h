@@ -1,10 +1,10 @@
-// RestartPolicy: when a worker that ended is started again, and when no more. No clock, no process.
+// RestartPolicy: decides when a worker that ended is restarted, and when not any more. No clock, no process.
 //
-// A worker that has ever been ready is started again for ever, at growing distances until it has lived for a
-// while: its flags and files were right, what it lacks now may come back, the other workers serve, and
-// requests wait for it. One that ends time and again before it is ever ready has flags, files or memory that
-// another try does not mend: the supervisor gives up and says so. One that knows it and says so
-// (ReportToSupervisor) is asked no more at once.
+// A worker that was ever ready is always restarted, because its flags and files were right, whatever it lacks
+// now may come back, the other workers serve, and requests wait for it. The delay doubles with each restart
+// until the worker has been ready for some time. A worker that ends several times without having been ready
+// has flags, files or memory that another start does not repair: the supervisor gives up and says so. It
+// gives up at once if the worker itself reports that (ReportToSupervisor).
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 namespace numoe::worker {
 
 struct RestartLimits {
-  int starts_max = 4;  // ends without ever having been ready
+  int starts_max = 4;  // failed starts of a worker that was never ready
   std::chrono::milliseconds delay_min{500};
   std::chrono::milliseconds delay_max{30'000};
-  std::chrono::milliseconds settled{60'000};  // ready for so long: the next end is the first one again
+  std::chrono::milliseconds settled{60'000};  // after this time of readiness the delay is delay_min again
 };
 
 class RestartPolicy {
@@ -28,9 +28,9 @@ class RestartPolicy {
     NUMOE_CHECK(limits.starts_max > 0 && limits.delay_min <= limits.delay_max);
   }
 
-  /// The worker ended. `ready_for`: how long it had been ready since it was started; nullopt: it was not.
-  /// `for_good`: it says that another try would end alike. The time to wait before it is started again;
-  /// nullopt: no more.
+  /// Call this when the worker has ended. `ready_for`: how long it was ready since its last start; nullopt if
+  /// it was not. `for_good`: it reported that another start would fail in the same way. Returns the delay
+  /// before the next start; nullopt if it should not be restarted.
   std::optional<std::chrono::milliseconds> OnEnd(std::optional<std::chrono::milliseconds> ready_for,
                                                  bool for_good = false) {
     served_ = served_ || ready_for.has_value();

@@ -27,8 +27,8 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kHealthEvery{250};
 constexpr Milliseconds kHealthPatience{1'000};
 
-// One worker's place. The watcher writes `ready_since` and `ready_last`, everything else is the main
-// thread's.
+// A worker that the supervisor keeps running. The health thread writes `ready_since` and `ready_last`; only
+// the main thread writes the other members.
 struct Post {
   Post(const FleetWorker& w, const SupervisorOptions& options)
       : worker(w),
@@ -39,17 +39,17 @@ struct Post {
   const FleetWorker& worker;
   RestartPolicy policy;
   HealthProbe probe;
-  std::unique_ptr<ChildProcess> child;     // null: not running
-  std::optional<Clock::time_point> start;  // when it is to be started; none: it runs, or no more
+  std::unique_ptr<ChildProcess> child;     // null if it does not run
+  std::optional<Clock::time_point> start;  // when to start it; nullopt if it runs or is not restarted
   std::atomic<bool> running{false};
-  std::atomic<int64_t> ready_since{0};  // of steady_clock; 0: this child has not been ready
-  std::atomic<int64_t> ready_last{0};   // when it said so last
+  std::atomic<int64_t> ready_since{0};  // steady_clock; 0 if this child has not been ready
+  std::atomic<int64_t> ready_last{0};   // when its last answer SERVING came
   HangWatch hang;
-  bool hung = false;  // and was killed for it
+  bool hung = false;  // the child hung and was killed
   Restarts restarts;
 };
 
-// Asks the workers in turns and tells the health port.
+// Asks one worker after the other for its health, and sets the state of the health port.
 class HealthWatch {
  public:
   HealthWatch(std::vector<std::unique_ptr<Post>>& posts, HealthServer* health)
@@ -58,14 +58,14 @@ class HealthWatch {
     stop_.store(true);
     thread_.join();
   }
-  /// Not ready from now on, whatever the workers say.
+  /// From now on the health port says "not ready", whatever the workers answer.
   void Drain() {
     draining_.store(true);
     Tell(false);
   }
 
  private:
-  // A look that began before the drain must not have the last word.
+  // A check that began before Drain must not set the port to ready after it.
   void Tell(bool ready) {
     const MutexLock lock(telling_);
     if (health_ != nullptr) health_->Set("", ready && !draining_.load());
@@ -101,7 +101,7 @@ class HealthWatch {
   HealthServer* const health_;
   std::vector<bool> was_ready_;
   bool all_ready_ = false;
-  Mutex telling_;  // guards an order and no member: what Tell finds and what it says are one step
+  Mutex telling_;  // guards no member, but makes reading draining_ and setting the port one step
   std::atomic<bool> draining_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;
@@ -158,7 +158,7 @@ class FleetKeeper {
     }
   }
 
-  // The signal that came, or 0 when something else is due.
+  // Returns the signal that arrived; 0 if something else is due.
   int Await() const {
     Clock::time_point until = Clock::now() + options_.hangs.look;
     if (kill_at_) until = std::min(until, *kill_at_);
@@ -181,14 +181,14 @@ class FleetKeeper {
       if (post->child != nullptr) post->child->Signal(signal);
   }
 
-  // No worker is started any more; the first reason counts.
+  // From now on no worker is started. Only the reason of the first call counts.
   void End(const absl::Status& why) {
     if (ended_) return;
     ended_ = true;
     result_ = why;
     watch_->Drain();
     kill_at_ = Clock::now() + options_.drain_max;
-    if (why.ok()) return;  // the signal is passed on
+    if (why.ok()) return;  // the caller forwards the signal to the workers
     for (const auto& post : posts_)
       if (post->child != nullptr) post->child->Signal(SIGTERM);
   }
@@ -202,7 +202,8 @@ class FleetKeeper {
     kill_at_.reset();
   }
 
-  // A child that ended is not looked at: Reap came before. One that drains has its own deadline.
+  // Kills hung children. Call it after Reap, so that it sees no child that has ended. Draining children have
+  // another deadline, kill_at_.
   void LookForHung() {
     const Clock::time_point now = Clock::now();
     if (now - looked_ < options_.hangs.look) return;
@@ -219,7 +220,7 @@ class FleetKeeper {
     }
   }
 
-  // Process 1 inherits what others leave behind: those are reaped and forgotten.
+  // Reaps all children that have ended. Process 1 also inherits orphans, which are reaped and ignored.
   void Reap() {
     int status = 0;
     for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
@@ -261,7 +262,7 @@ class FleetKeeper {
   bool ended_ = false;
   absl::Status result_;
   std::optional<Clock::time_point> kill_at_;
-  Clock::time_point looked_ = Clock::now();  // for hung children
+  Clock::time_point looked_ = Clock::now();  // when LookForHung last checked the children
 };
 
 }  // namespace

@@ -1,10 +1,11 @@
-// Supervisor: starts a fleet of workers, keeps them running, and ends with them.
+// Supervisor: starts a fleet of workers, keeps them running, and ends after they have ended.
 //
-// Meant to be process 1 of a container, and works the same under systemd or a shell: reaps whatever ends,
-// starts workers again that die (restart_policy.h), kills those that hang (hang_watch.h), passes SIGTERM and
-// SIGINT on and waits until all have drained, and answers for all of them on one health port: ready only
-// while every worker says that it serves. Needs no privilege. Run is for the main thread, with BlockSignals
-// and BlockChildSignals called before any thread started; a second thread asks the workers how they are.
+// It is meant to be process 1 of a container, and works the same under systemd or a shell. It reaps every
+// child that ends, restarts workers that die (restart_policy.h), kills those that hang (hang_watch.h), and
+// forwards SIGTERM and SIGINT, after which it waits until all workers have drained. It answers for all of
+// them on one health port, which is ready only while every worker says that it serves. It needs no privilege.
+// Call Supervise on the main thread, and BlockSignals and BlockChildSignals before any thread starts; a
+// second thread asks the workers for their health.
 #pragma once
 
 #include <chrono>
@@ -25,15 +26,16 @@ struct SupervisorOptions {
   std::vector<std::string> arguments;  // of the supervisor, without the program
   RestartLimits restarts;
   HangLimits hangs;
-  // After SIGTERM the workers end themselves in time; one that does not is killed.
+  // How long the workers may take to end after SIGTERM; those that take longer are killed.
   std::chrono::milliseconds drain_max{60'000};
 };
 
-/// Returns once all workers have ended: OK after SIGTERM or SIGINT; ABORTED with the last words of a worker
-/// that could not be started; RESOURCE_EXHAUSTED where no process is to be had. `health` may be null.
+/// Returns when all workers have ended: OK after SIGTERM or SIGINT; ABORTED, with the worker's last report,
+/// if a worker could not be started; RESOURCE_EXHAUSTED if the system has no more processes. `health` may be
+/// null.
 absl::Status Supervise(const FleetPlan& plan, const SupervisorOptions& options, HealthServer* health);
 
-/// Before any thread starts.
+/// Blocks SIGCHLD, for which Supervise waits. REQUIRES: no thread has been started yet.
 void BlockChildSignals();
 
 }  // namespace numoe::worker

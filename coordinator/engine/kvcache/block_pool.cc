@@ -90,7 +90,8 @@ PrefixNode BlockPool::PublishEdge(const Edge& edge, KvBlockId block) {
 
 void BlockPool::PublishAll(PrefixNode parent, std::string_view salt, absl::Span<const TokenId> tokens,
                            absl::Span<const KvBlockId> blocks, std::vector<PrefixNode>& prefixes) {
-  // Where a name goes in the table is a wait for memory: some are asked for at once, as if all were new.
+  // Finding a name's place in the table waits for memory. So the places of several names are prefetched
+  // together, under the assumption that all of them are new.
   constexpr size_t kAhead = 16;
   const auto size = static_cast<size_t>(block_tokens_);
   NUMOE_CHECK_EQ(tokens.size(), blocks.size() * size);

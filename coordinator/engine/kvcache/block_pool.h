@@ -1,15 +1,16 @@
-// BlockPool: who uses which KV cache block, and which blocks still hold a prefix that somebody may ask for
-// again.
+// BlockPool: counts which sequences use which KV cache block, and remembers which blocks contain the rows of
+// a prefix that later requests can reuse (the prefix cache).
 //
 // The cache is a fixed number of blocks of block_tokens rows. A block is *held* by one or more sequences,
-// *idle* (held by nobody, but its rows are those of a known prefix) or *blank*. A full block can be published
-// under (the prefix before it, its tokens); whoever comes with the same beginning holds the same block
-// instead of computing it again. Prefixes form a tree whose edges are whole blocks of tokens, compared token
-// by token, so that no two prompts are ever taken for each other. What a block needs for that is reserved
-// with the pool: naming one allocates nothing and touches three lines of memory. Idle blocks go, least
-// recently used first, when no blank one is left. Wrong releases are broken invariants and CHECK. Owned by
-// the engine thread. Invariants are in coordinator/engine/kvcache/CONTRACT.md. After vLLM's automatic prefix
-// caching and SGLang's radix cache.
+// *idle* (held by no sequence, but its rows belong to a known prefix) or *blank*. A full block can be
+// published under the pair (prefix before it, its tokens); a later sequence with the same beginning then
+// holds the same block instead of computing its rows again. Prefixes form a tree whose edges are whole blocks
+// of tokens. They are compared token by token, so that two different prompts are never confused. The memory
+// for this is allocated with the pool: publishing a block allocates nothing and touches three cache lines.
+// When no blank block is left, the least recently used idle block is evicted. A wrong release is a broken
+// invariant and CHECKs. Owned by the engine thread. The invariants are in
+// coordinator/engine/kvcache/CONTRACT.md. The design follows vLLM's automatic prefix caching and SGLang's
+// radix cache.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@
 
 namespace numoe::engine {
 
-/// A prefix of whole blocks; never used again for another prefix.
+/// The number of a prefix of whole blocks. A number is never reused for another prefix.
 using PrefixNode = int64_t;
 inline constexpr PrefixNode kEmptyPrefix = 0;
 
@@ -38,36 +39,40 @@ class BlockPool {
   BlockPool(const BlockPool&) = delete;
   BlockPool& operator=(const BlockPool&) = delete;
 
-  /// A block for one holder, its rows undefined; nullopt when all are held. May end an idle block's prefix.
+  /// Returns a block with undefined rows for one holder; nullopt if all blocks are held. May evict an idle
+  /// block.
   std::optional<KvBlockId> Allocate();
-  /// One more holder of a block that is held or idle.
+  /// Adds a holder to a block that is held or idle.
   void Retain(KvBlockId block);
-  /// One holder less. A sequence releases its last block first, so that long prefixes go before short ones.
+  /// Removes a holder. A sequence releases its last block first, so that long prefixes are evicted before
+  /// short ones.
   void Release(KvBlockId block);
 
-  /// Names a held block that is full with the rows of `tokens` behind `parent`; returns the prefix that ends
-  /// with it. `salt` keeps the prefixes of different tenants apart (the same for every block of a sequence).
-  /// If another block has that name already, it keeps it and this one stays private.
+  /// Publishes a held block that contains the rows of `tokens`, which follow the prefix `parent`. Returns the
+  /// prefix that ends with these tokens. `salt` keeps the prefixes of different tenants apart; it is the same
+  /// for every block of a sequence. If another block already has this name, that block keeps it, and this one
+  /// stays private to its sequence.
   PrefixNode Publish(PrefixNode parent, std::string_view salt, absl::Span<const TokenId> tokens,
                      KvBlockId block);
-  /// The same for blocks that follow each other, appending a prefix for each; a long prompt's come at once.
+  /// Publishes consecutive blocks, as a long prompt has them, and appends the prefix of each to `prefixes`.
   void PublishAll(PrefixNode parent, std::string_view salt, absl::Span<const TokenId> tokens,
                   absl::Span<const KvBlockId> blocks, std::vector<PrefixNode>& prefixes);
-  /// The prefix `tokens` behind `parent`, if a block holds it.
+  /// Returns the prefix of `parent` followed by `tokens`; nullopt if no block contains it.
   std::optional<PrefixNode> Find(PrefixNode parent, std::string_view salt,
                                  absl::Span<const TokenId> tokens) const;
-  /// The block that ends `node`, or nullopt once it has been taken away.
+  /// Returns the last block of the prefix `node`; nullopt if that block has lost its name.
   std::optional<KvBlockId> BlockOf(PrefixNode node) const {
     const auto block = static_cast<KvBlockId>(node % total_blocks());
     if (node == kEmptyPrefix || StateOf(block).name != node) return std::nullopt;
     return block;
   }
-  /// How many names were taken away so far: as long as it stays, every BlockOf stays.
+  /// Returns how many names were removed so far: while it does not change, no result of BlockOf changes.
   uint64_t names_lost() const { return names_lost_; }
-  /// Takes the name away from a block whose rows cannot be trusted.
+  /// Removes the name of a block whose rows may be wrong, so that no other sequence finds it.
   void Forget(KvBlockId block);
-  /// Nothing computed before under a salt that begins so is used again; "": nothing at all. What lies behind
-  /// a prefix that has lost its name is found no more, and goes when its blocks are wanted.
+  /// Removes the names of all first blocks whose salt begins with `beginning`, and of all blocks if it is "".
+  /// Blocks that follow a prefix without a name are not found any more, and are evicted when their memory is
+  /// needed.
   void ForgetSalted(std::string_view beginning);
 
   int holders(KvBlockId block) const { return StateOf(block).holders; }
@@ -76,15 +81,15 @@ class BlockPool {
   int used_blocks() const { return total_blocks() - free_blocks(); }
   int total_blocks() const { return static_cast<int>(states_.size()); }
   int block_tokens() const { return block_tokens_; }
-  /// Blocks that hold `tokens` tokens.
+  /// Returns how many blocks `tokens` tokens need.
   int BlocksFor(int64_t tokens) const {
     return static_cast<int>((tokens + block_tokens_ - 1) / block_tokens_);
   }
-  /// CHECKs that every block is in exactly one state and every name leads to its block.
+  /// CHECKs that every block is in exactly one state and that every name leads to its block.
   void CheckInvariants() const;
 
  private:
-  // An edge of the tree of prefixes: that of a named block, or one that is looked for.
+  // An edge of the tree of prefixes: the edge of a named block, or one to look up.
   struct Edge {
     PrefixNode parent = kEmptyPrefix;
     std::string_view salt;  // of edges from the empty prefix
@@ -96,13 +101,14 @@ class BlockPool {
     }
   };
   struct State {
-    PrefixNode name = kEmptyPrefix;  // kEmptyPrefix: none
+    PrefixNode name = kEmptyPrefix;  // kEmptyPrefix if it has none
     PrefixNode parent = kEmptyPrefix;
     size_t hash = 0;        // of its edge
     uint64_t released = 0;  // when it went idle
     int holders = 0;
   };
-  // Blocks are found by the edges that their names stand for.
+  // named_ contains blocks; the hash and the comparison of a block are those of its edge, by which it is
+  // found.
   struct EdgeHash {
     using is_transparent = void;
     const BlockPool* pool;
@@ -123,7 +129,8 @@ class BlockPool {
   static Edge MakeEdge(PrefixNode parent, std::string_view salt, absl::Span<const TokenId> tokens);
   Edge EdgeOf(KvBlockId block) const;
   PrefixNode PublishEdge(const Edge& edge, KvBlockId block);
-  // A node's remainder is its block; its quotient rises, so that no node comes twice.
+  // A prefix's number modulo total_blocks() is its last block; the quotient increases, so that no number
+  // repeats.
   PrefixNode NodeOf(int64_t number, KvBlockId block) const { return number * total_blocks() + block; }
   State& StateOf(KvBlockId block) { return states_[static_cast<size_t>(block)]; }
   const State& StateOf(KvBlockId block) const { return states_[static_cast<size_t>(block)]; }
@@ -135,7 +142,7 @@ class BlockPool {
   std::vector<State> states_;                          // [block]
   std::unique_ptr<TokenId[]> tokens_;                  // [block][block_tokens] of named ones
   absl::flat_hash_map<KvBlockId, std::string> salts_;  // of named ones whose edge has one
-  std::vector<KvBlockId> blank_;                       // a stack: recently used memory is used again
+  std::vector<KvBlockId> blank_;                       // a stack, so that recently used memory is reused
   std::set<std::pair<uint64_t, KvBlockId>> idle_;      // by State::released
   absl::flat_hash_set<KvBlockId, EdgeHash, EdgeEqual> named_;
   int64_t names_given_ = 0;

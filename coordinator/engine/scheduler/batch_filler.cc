@@ -31,7 +31,7 @@ const execution::SampleSpec* BatchFiller::SampleFor(Sequence& s, int tokens) {
   const absl::StatusOr<execution::SampleSpec> spec = drawer_.SpecOf(s);
   if (!spec.ok()) return nullptr;
   NUMOE_CHECK_LT(samples_.size(), samples_.capacity());
-  samples_.push_back(*spec);  // has room: the batch points into it
+  samples_.push_back(*spec);  // never reallocates, because the batch points into it
   return &samples_.back();
 }
 

@@ -1,9 +1,9 @@
-// BatchFiller: from the parts of a step to the batch that the model is asked for.
+// BatchFiller: turns the parts of a planned step into the StepBatch for the model.
 //
-// For each part the batch has its tokens, their blocks in the cache, how many rows of logits are read, and,
-// where the model draws tokens, how. The batch points into the sequences and into this object until the next
-// Fill. Where a constraint fails, the token is drawn on the host after the step, which reports the error.
-// Engine thread only.
+// For each part the batch contains its tokens, the sequence's block table, how many rows of logits are read
+// and, if the model draws tokens, a SampleSpec. The batch points into the sequences and into this object
+// until the next call of Fill. If a constraint fails, the part gets no SampleSpec: the token is then drawn on
+// the host after the step, which reports the error. Engine thread only.
 #pragma once
 
 #include <vector>
@@ -16,10 +16,10 @@ namespace numoe::engine {
 
 class BatchFiller {
  public:
-  /// `drawer` outlives it. `deterministic`: every batch is marked so.
+  /// `drawer` must outlive it. `deterministic` is copied into every batch.
   BatchFiller(const TokenDrawer& drawer, bool deterministic);
 
-  /// REQUIRES: the sequences have blocks for their parts.
+  /// Returns the batch of these parts. REQUIRES: the sequences have blocks for their parts.
   const execution::StepBatch& Fill(const std::vector<PlannedPart>& parts,
                                    const std::vector<SequencePtr>& running, bool model_draws);
 
@@ -28,7 +28,7 @@ class BatchFiller {
 
   const TokenDrawer& drawer_;
   execution::StepBatch batch_;
-  std::vector<execution::SampleSpec> samples_;  // of the batch, where the model draws
+  std::vector<execution::SampleSpec> samples_;  // of the batch, if the model draws
 };
 
 }  // namespace numoe::engine

@@ -16,7 +16,7 @@ absl::Span<const TokenId> BlockTables::BlockTokens(const Sequence& s, size_t blo
 void BlockTables::FindPrefix(Sequence& s) const {
   NUMOE_DCHECK(s.kv.blocks.empty() && s.kv.cached == 0) << "sequence " << s.id;
   if (!prefix_caching_) return;
-  if (s.unscored() > 0) return s.kv.prefixes.clear();  // its probabilities need every row computed
+  if (s.unscored() > 0) return s.kv.prefixes.clear();  // the probabilities need every token's logits
   const size_t most = (s.tokens.size() - 1) / static_cast<size_t>(pool_.block_tokens());
   s.kv.prefixes.resize(std::min(s.kv.prefixes.size(), most));
   if (std::exchange(s.kv.prefixes_known_at, pool_.names_lost()) != pool_.names_lost()) {

@@ -1,9 +1,8 @@
-// BlockTables: gives sequences their KV blocks, finds what the prefix cache has of them, and takes blocks
-// back.
+// BlockTables: gives KV blocks to sequences, finds their prefixes in the prefix cache, and releases blocks.
 //
-// The only writer of Sequence::kv, and the only user of the pool. A waiting sequence holds no blocks;
-// FindPrefix finds those that it would share, TakePrefix takes them. Engine thread only; the pool outlives
-// it. Contract: coordinator/engine/kvcache/CONTRACT.md.
+// It is the only writer of Sequence::kv, and the only class that gives blocks of the pool to sequences. A
+// waiting sequence holds no blocks: FindPrefix finds those that it would share, and TakePrefix makes it hold
+// them. Engine thread only; the pool outlives it. Contract: coordinator/engine/kvcache/CONTRACT.md.
 #pragma once
 
 #include "absl/types/span.h"
@@ -14,26 +13,27 @@ namespace numoe::engine {
 
 class BlockTables {
  public:
-  /// `fixed_chunk_tokens` > 0: prefixes end at its multiples only, where deterministic serving cuts prompts.
+  /// `fixed_chunk_tokens`: if it is above 0, prefixes end only at multiples of it, where deterministic
+  /// serving cuts prompts.
   BlockTables(BlockPool& pool, bool prefix_caching, int64_t fixed_chunk_tokens)
       : pool_(pool), prefix_caching_(prefix_caching), fixed_chunk_tokens_(fixed_chunk_tokens) {}
 
-  /// Brings a waiting sequence's prefixes up to date: what the cache has of its tokens, but never the last
-  /// one, which must be computed for its logits. Valid until the pool gives out a block.
+  /// Updates a waiting sequence's prefixes to what the cache contains of its tokens, without the last token,
+  /// which must be computed for its logits. They are valid until the pool allocates a block.
   void FindPrefix(Sequence& s) const;
-  /// Of the found blocks, those that nobody holds.
+  /// Returns how many of the found blocks are idle.
   int IdleBlocks(const Sequence& s) const;
-  /// Holds the blocks that FindPrefix found; `cached` says how far they reach.
+  /// Makes the sequence hold the blocks that FindPrefix found, and sets `cached` to their number of tokens.
   void TakePrefix(Sequence& s);
-  /// Blocks for rows [0, tokens). REQUIRES: the pool has them.
+  /// Gives the sequence the blocks that it lacks for rows [0, tokens). REQUIRES: the pool has them.
   void Grow(Sequence& s, int64_t tokens);
-  /// So many more tokens have rows.
+  /// Adds `tokens` to `cached`, because a step has computed their rows.
   void Computed(Sequence& s, int tokens);
-  /// Names the blocks that `cached` has filled, for others to use.
+  /// Publishes the sequence's full blocks, so that other sequences find them.
   void Publish(Sequence& s);
-  /// Of its blocks, those that others hold too.
+  /// Returns how many of the sequence's blocks other sequences hold, too.
   int SharedBlocks(const Sequence& s) const;
-  /// Nobody else gets the rows that it computed.
+  /// Removes the names of the blocks that the sequence computed, so that no other sequence gets these rows.
   void Distrust(const Sequence& s);
   void Release(Sequence& s);
 

@@ -1,9 +1,9 @@
-// Engine: the serving loop. Takes token-level requests, schedules them into steps, samples, streams tokens
-// back.
+// Engine: the serving loop. It takes requests as tokens, schedules them into steps, samples, and streams the
+// tokens back.
 //
-// The serving storey talks to this interface only. Submit is called from any thread; the callback runs on the
-// engine thread and must only hand the event over (post it to the connection's executor), never block. The
-// state machine, ownership and invariants are in coordinator/engine/scheduler/CONTRACT.md.
+// The serving storey uses only this interface. Submit may be called from any thread. The callback runs on the
+// engine thread, and must never block: it only posts the event to the connection's executor. The state
+// machine, ownership and invariants are in coordinator/engine/scheduler/CONTRACT.md.
 #pragma once
 
 #include <chrono>
@@ -25,28 +25,29 @@
 namespace numoe::engine {
 
 struct SamplingParams {
-  double temperature = 1.0;  // 0: greedy
+  double temperature = 1.0;  // 0 means greedy
   double top_p = 1.0;
-  int top_k = 0;  // 0: off
+  int top_k = 0;  // 0 means off
   double min_p = 0.0;
-  std::optional<uint64_t> seed;         // none: drawn from the engine's generator
-  std::optional<int> max_tokens = 16;   // of the answer; none: as many as the context has room for; 0: only
-                                        // the prompt is computed
+  std::optional<uint64_t> seed;         // drawn from the engine's generator if nullopt
+  std::optional<int> max_tokens = 16;   // of the answer; the rest of the context if nullopt; with 0 only the
+                                        // prompt is computed
   std::vector<TokenId> stop_token_ids;  // besides the model's own
   bool ignore_eos = false;
-  // OpenAI's, over generated tokens, and vLLM's, over prompt and output
+  // OpenAI's two penalties apply to generated tokens, vLLM's repetition penalty to prompt and output
   // (coordinator/execution/sampling/logit_rules.h).
   double frequency_penalty = 0;
   double presence_penalty = 0;
   double repetition_penalty = 1;
   std::vector<std::pair<TokenId, float>> logit_bias;
-  int min_tokens = 0;  // the model's end and stop_token_ids come after so many tokens at the earliest, unless
-                       // a constraint allows nothing else
-  std::vector<TokenId> allowed_token_ids;  // empty: all
-  // Set: the log-probability of each token and of so many most likely ones (0 to kLogprobsMax), by the
-  // model's raw distribution: before penalties, biases, constraints and temperature.
+  int min_tokens = 0;  // the model's end token and stop_token_ids are forbidden before the answer has this
+                       // length, unless a constraint allows nothing else
+  std::vector<TokenId> allowed_token_ids;  // all if empty
+  // How many of the most likely tokens (0 to kLogprobsMax) get a log-probability beside the drawn one, from
+  // the model's raw distribution: before penalties, biases, constraints and temperature. No token gets one if
+  // nullopt.
   std::optional<int> logprobs;
-  std::optional<int> prompt_logprobs;  // the same for the prompt, which then is computed from its beginning
+  std::optional<int> prompt_logprobs;  // the same for the prompt, which then reuses no prefix
 };
 
 enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
@@ -55,52 +56,53 @@ enum class FinishReason : uint8_t { kNone, kStop, kLength, kCancelled, kError };
 struct TokenEvent {
   SequenceId sequence = 0;
   std::vector<TokenId> tokens;  // usually one; empty in an event that only finishes; with kStop the last one
-                                // is the end or stop token
+                                // is an end token or a stop token
   int64_t cached_prompt_tokens = 0;  // tokens that were found in the prefix cache and not computed
   FinishReason finish = FinishReason::kNone;
   absl::Status error;                                     // not OK iff finish == kError
   std::vector<execution::TokenLogprobs> logprobs;         // [tokens] if the request asked for them
-  std::vector<execution::TokenLogprobs> prompt_logprobs;  // [prompt tokens - 1], of all but the first; in the
-                                                          // first event with tokens, if asked for
-  std::chrono::steady_clock::time_point admitted;  // when it left the queue first; the epoch: it never did
+  std::vector<execution::TokenLogprobs> prompt_logprobs;  // [prompt tokens - 1] for all but the first token,
+                                                          // in the first event with tokens, if asked for
+  std::chrono::steady_clock::time_point admitted;  // when it first left the queue; the epoch if it never did
 };
 
-/// Whose a request is. Tenants share the engine by their weights; priorities order the requests of one.
+/// The owner of a request. Tenants share the engine by their weights; priorities order the requests of one
+/// tenant.
 struct Tenant {
   int id = 0;
-  int weight = 1;    // from 1 on
-  std::string name;  // its label in the metrics; "": it has none
+  int weight = 1;    // at least 1
+  std::string name;  // its label in the metrics; "" if it has none
 };
 
 struct EngineRequest {
   std::string request_id;       // for logs
   std::vector<TokenId> prompt;  // at least one token
-  std::string cache_salt;       // prefixes are shared only between requests of one salt
+  std::string cache_salt;       // only requests with the same salt share prefixes
   SamplingParams sampling;
   std::unique_ptr<execution::TokenConstraint>
-      constraint;  // null: any token. With one that ends the text, the model's end tokens always end
+      constraint;  // any token may come if null; if it ends the text, the model's end tokens always end
   std::function<void(const TokenEvent&)>
-      on_event;  // on the engine's thread until finish != kNone, or the engine has taken a Cancel
+      on_event;  // called on the engine thread until finish != kNone, or until the engine handles a Cancel
   Tenant tenant;
-  int priority = 0;  // among its tenant's: lower first; equal ones in order of arrival
+  int priority = 0;  // among its tenant's requests: lower first, then by arrival
   std::optional<std::chrono::steady_clock::time_point>
-      deadline;  // the request ends with DEADLINE_EXCEEDED at the first step's end from then on
+      deadline;  // the first step that ends later ends the request with DEADLINE_EXCEEDED
 };
 
-/// As of the last step's end. Counters count from the start.
+/// The state at the end of the last step. Counters count from the start of the process.
 struct EngineStats {
   int running = 0;
   int waiting = 0;
   int kv_blocks_used = 0;
-  int kv_blocks_idle = 0;  // hold prefixes that nobody uses now; not among the used ones
+  int kv_blocks_idle = 0;  // contain prefixes that no sequence uses now; not counted as used
   int kv_blocks_total = 0;
   bool ready = false;  // every expert slice is served
   uint64_t steps = 0;
-  double stalled_s = 0;  // since the last step's end (or since there is something to do); 0 when idle
-  double turn_s = 0;     // the same for turns: steps, also lost ones, and slices of waiting for a lost worker
+  double stalled_s = 0;  // since the last step's end, or since there is something to do; 0 if idle
+  double turn_s = 0;  // the same since the last turn: a step, a lost step, or a slice of waiting for a worker
   double last_step_s = 0;
   int last_step_tokens = 0;
-  uint64_t tokens_computed = 0;  // through the model, prompts and what is computed again included
+  uint64_t tokens_computed = 0;  // by the model, prompts and recomputed tokens included
   uint64_t tokens_generated = 0;
   uint64_t preemptions = 0;
   uint64_t prefix_query_tokens = 0;  // of admitted sequences
@@ -110,18 +112,20 @@ struct EngineStats {
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// True if a request of this tenant would be queued behind those that `come`; asked before tokenising so
-  /// that overload costs nothing.
+  /// Returns whether the queue would take a request of this tenant after the requests `come`, which are about
+  /// to be submitted. Callers ask before they tokenise a prompt, so that overload costs little.
   virtual bool HasRoom(const Tenant& tenant, const TenantLines& come) const = 0;
-  /// RESOURCE_EXHAUSTED: queue full (429). INVALID_ARGUMENT: prompt + max_tokens can never fit, or a sampling
-  /// parameter is out of range (the message begins with its name). UNAVAILABLE: draining.
+  /// Returns RESOURCE_EXHAUSTED if the queue is full (429); INVALID_ARGUMENT if the prompt can never fit, or
+  /// if a sampling parameter is out of range (the message begins with its name); UNAVAILABLE while draining.
   virtual absl::StatusOr<SequenceId> Submit(EngineRequest request) = 0;
-  /// Frees the sequence within one step. Unknown or finished ids are ignored.
+  /// Ends the sequence and frees its blocks within one step. Unknown and finished ids are ignored.
   virtual void Cancel(SequenceId sequence) = 0;
   virtual EngineStats Stats() const = 0;
-  /// From the next step on nothing computed before is used for new requests whose cache_salt begins so.
+  /// Beginning with the next step, requests whose cache_salt begins with this text reuse nothing that was
+  /// computed before.
   virtual void ResetPrefixCache(const std::string& salt_beginning) = 0;
-  /// Refuses new requests; running ones go on. Returns true once nothing is left, false at `deadline_ms`.
+  /// Refuses new requests and lets accepted ones finish. Returns true when all have ended; false after
+  /// `deadline_ms`.
   virtual bool Drain(int64_t deadline_ms) = 0;
 };
 

@@ -112,7 +112,7 @@ class EngineLoop final : public Engine {
     scheduler_.CancelAll();
   }
 
-  // Waits for something to do; false when the engine stops.
+  // Waits until there is something to do; returns false if the engine stops.
   bool TakeMail() {
     absl::flat_hash_set<SequenceId> cancelled;
     {
@@ -155,7 +155,8 @@ class EngineLoop final : public Engine {
   int WaitingNow() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return scheduler_.waiting() + static_cast<int>(submitted_.size());
   }
-  // A full queue still takes a tenant's part of it: one tenant must not keep the others out.
+  // A full queue still takes requests of a tenant that has less than its part, so that no tenant keeps others
+  // out.
   bool TakesNow(const Tenant& tenant, const TenantLines& come) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     int requests = WaitingNow();
     for (const auto& [other, coming] : come) requests += coming.requests;
@@ -180,7 +181,7 @@ class EngineLoop final : public Engine {
   const EngineOptions options_;
   execution::ExpertBackend& experts_;
   Metrics& metrics_;
-  Scheduler scheduler_;   // engine thread only, but for its limits and counts
+  Scheduler scheduler_;   // engine thread only, except its limits and counts
   TokenRate token_rate_;  // engine thread only
 
   mutable Mutex mutex_;
@@ -189,12 +190,12 @@ class EngineLoop final : public Engine {
   std::vector<SequencePtr> submitted_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<SequenceId> cancelled_ ABSL_GUARDED_BY(mutex_);
   EngineStats stats_ ABSL_GUARDED_BY(mutex_);
-  EngineClock::time_point moved_ ABSL_GUARDED_BY(mutex_);   // when a step ended, or the first request came
+  EngineClock::time_point moved_ ABSL_GUARDED_BY(mutex_);   // when a step ended or idleness ended
   EngineClock::time_point turned_ ABSL_GUARDED_BY(mutex_);  // the same for turns
   SequenceId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  std::set<std::string> reset_prefixes_ ABSL_GUARDED_BY(mutex_);  // beginnings of salts
+  std::set<std::string> reset_prefixes_ ABSL_GUARDED_BY(mutex_);  // the beginnings of salts
   TenantLines tenants_waiting_ ABSL_GUARDED_BY(mutex_);           // in the scheduler, as of its last turn
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_){std::random_device{}()};
   std::thread thread_;

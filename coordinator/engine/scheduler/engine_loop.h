@@ -1,8 +1,9 @@
-// EngineLoop: the engine thread. Commands in, turns of the scheduler (scheduler.h), events out.
+// EngineLoop: the engine thread. It takes commands, runs turns of the scheduler (scheduler.h), and sends
+// events.
 //
-// Implements Engine (engine.h) over a Model and an ExpertBackend, which it uses from its own thread only and
-// which must outlive it. The destructor ends every sequence with kCancelled and joins the thread. The state
-// machine is in coordinator/engine/scheduler/CONTRACT.md.
+// It implements Engine (engine.h) with a Model and an ExpertBackend, which must outlive it; apart from
+// ExpertBackend::Ready it calls them on the engine thread only. The destructor ends every sequence with
+// kCancelled and joins the thread. The state machine is in coordinator/engine/scheduler/CONTRACT.md.
 #pragma once
 
 #include <memory>

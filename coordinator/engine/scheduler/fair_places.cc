@@ -13,7 +13,7 @@ bool IsOver(FairPlaces::Time since, FairPlaces::Time now, int seconds) {
   return now - since > std::chrono::seconds(seconds);
 }
 
-// A tenant of which nothing runs has waited for long.
+// Returns whether a tenant without a running sequence has waited longer than kFairWaitSeconds.
 bool SomebodyWaitsTooLong(const std::vector<SequencePtr>& running, const FairQueue& waiting,
                           FairPlaces::Time now) {
   std::set<int> run;
@@ -43,7 +43,8 @@ int FairPlaces::Kept(const std::vector<SequencePtr>& running, const TenantLines&
   return std::min(static_cast<int>(away.size()), most);
 }
 
-// Who has most gives one place up, unless it has no other; the planner keeps it for those who have none.
+// The last sequence in order belongs to a tenant with the most running ones for its weight. The planner keeps
+// the freed slot for tenants without one.
 Sequence* FairPlaces::ToGiveUp(const std::vector<SequencePtr>& running, const FairQueue& waiting,
                                Time now) const {
   if (static_cast<int>(running.size()) < sequences_max_ || waiting.empty()) return nullptr;

@@ -1,9 +1,10 @@
-// FairPlaces: places among those who run, for tenants of which nothing runs.
+// FairPlaces: keeps slots among the running sequences for tenants that have no running sequence.
 //
-// A place is kept for a while for a tenant whose last sequence has just ended: a program that asks one thing
-// after the other finds it again. And where all places are taken and such a tenant has waited for long, the
-// last in the order of running gives its place up, if its tenant has another. It looks at tenants and times
-// only, and moves nobody. Engine thread only.
+// After a tenant's last sequence has ended, a slot is kept for it for a short time, so that a program that
+// sends one request after another finds a slot again. If all slots are taken and a tenant without a running
+// sequence has waited for long, the last running sequence in order must give up its slot, unless it is its
+// tenant's only one. This class decides by tenants and times only; the scheduler preempts. Engine thread
+// only.
 #pragma once
 
 #include <chrono>
@@ -18,14 +19,16 @@ class FairPlaces {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// So many run at once, at most.
+  /// `sequences_max`: how many sequences may run at the same time.
   explicit FairPlaces(int sequences_max);
 
-  /// A sequence of the tenant's has ended.
+  /// Call this when a sequence of the tenant has ended.
   void Ended(int tenant, Time now) { last_seen_[tenant] = now; }
-  /// Places for tenants that have nothing here, and had something a moment ago.
+  /// Returns the number of slots to keep for tenants whose last sequence ended a short time ago and that have
+  /// none now.
   int Kept(const std::vector<SequencePtr>& running, const TenantLines& waiting, Time now);
-  /// Who gives its place up now; null: nobody. `running` is in order (OrderByTurns).
+  /// Returns the sequence that must give up its slot now; null if there is none. REQUIRES: `running` is in
+  /// order (OrderByTurns).
   Sequence* ToGiveUp(const std::vector<SequencePtr>& running, const FairQueue& waiting, Time now) const;
 
  private:

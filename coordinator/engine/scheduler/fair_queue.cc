@@ -64,7 +64,7 @@ void OrderByTurns(std::vector<SequencePtr>& running) {
     std::sort(running.begin(), running.end(), GoesBefore);
   struct Line {
     int taken = 0;
-    int weight = 1;  // one for all of a tenant's, or their order would not be kept
+    int weight = 1;  // the same for all sequences of a tenant, or their order would change
   };
   std::map<int, Line> lines;
   for (const SequencePtr& s : running) {

@@ -1,7 +1,7 @@
-// FairQueue: the sequences that wait, a line for each tenant, and the order of those that run.
+// FairQueue: the waiting sequences, in a line for each tenant. OrderByTurns: the order of the running ones.
 //
-// A line is in order of priority (lower first), then arrival. Which line goes next is FairShares' business.
-// Engine thread only.
+// A line is sorted by priority (lower first), then by arrival. FairShares decides which line is next. Engine
+// thread only.
 #pragma once
 
 #include <chrono>
@@ -23,16 +23,16 @@ class FairQueue {
     NUMOE_DCHECK(0 <= index && static_cast<size_t>(index) < lines_.at(tenant).size());
     return *lines_.at(tenant)[static_cast<size_t>(index)];
   }
-  /// The first of the tenant's line leaves it. REQUIRES: the tenant has one.
+  /// Removes the first sequence of the tenant's line and returns it. REQUIRES: the tenant has a line.
   SequencePtr TakeFirst(int tenant);
   void ForEach(absl::FunctionRef<void(Sequence&)> visit);
-  /// Those that have ended leave it, and `finish` is called with each.
+  /// Removes the sequences that have ended, after it has called `finish` with each of them.
   void RemoveEnded(absl::FunctionRef<void(Sequence&)> finish);
 
   int size() const { return size_; }
   bool empty() const { return size_ == 0; }
   TenantLines Lines() const;
-  /// When the first of the line came. REQUIRES: the tenant has one.
+  /// Returns when the first sequence of the tenant's line arrived. REQUIRES: the tenant has a line.
   std::chrono::steady_clock::time_point FirstArrival(int tenant) const {
     return lines_.at(tenant).front()->arrived;
   }
@@ -42,9 +42,10 @@ class FairQueue {
   int size_ = 0;
 };
 
-/// Puts those who run in the order in which they are given blocks, and lose them last: each tenant's by
-/// priority and arrival, and tenants by turns, `weight` of its sequences at each. So priorities reach no
-/// other tenant, and who has most gives way first.
+/// Sorts the running sequences: the first gets KV blocks first, and the last is preempted first. The
+/// sequences of a tenant are sorted by priority, then by arrival. Then the tenants take turns, each with
+/// `weight` sequences at a time. So priorities do not affect other tenants, and a tenant with many sequences
+/// is preempted first.
 void OrderByTurns(std::vector<SequencePtr>& running);
 
 }  // namespace numoe::engine

@@ -37,7 +37,7 @@ void FairShares::Contend(const std::map<int, int>& weights) {
     if (account.round < round_) account.round = round_;
     account.weight = weight;
     account.contends = true;
-    account.Take(0);  // of a smaller part than before more rounds may be spent
+    account.Take(0);  // with a smaller weight, the tokens used may be those of more rounds
   }
 }
 

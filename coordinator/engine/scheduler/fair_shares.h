@@ -1,13 +1,13 @@
-// FairShares: whose turn it is, by deficit round robin over tokens.
+// FairShares: decides which tenant is next, by deficit round robin over tokens.
 //
-// In every round each tenant may have kFairQuantumTokens times its weight. Tokens are charged as they are
-// computed, prompts and answers alike, so what a tenant took beyond its part of a round comes off the next
-// ones: it is passed over until the round that it has paid up to. Who begins to ask starts in the round where
-// the others are, with nothing saved up from when it asked for nothing; who stops and comes back finds its
-// debts. They are forgotten when nobody is left who asked before: nobody waited for what was taken. Pure
-// arithmetic on tenants' numbers, so that the same requests in the same order give the same turns. A value;
-// engine thread only. After Shreedhar and Varghese (SIGCOMM 1995); charging as it is computed as in VTC (OSDI
-// 2024).
+// In every round each tenant may use kFairQuantumTokens times its weight. Tokens of prompts and of answers
+// are charged when they are computed. A tenant that used more than its part of a round is skipped until later
+// rounds have paid for it. A tenant that begins to contend starts in the current round of the others, without
+// credit for the time in which it did not contend; a tenant that stops and comes back still has its debts.
+// All debts are forgotten when every tenant that contended before has stopped, because then no tenant waited
+// for what was used. This is pure arithmetic on tenants' numbers, so the same requests in the same order give
+// the same result. A value; engine thread only. After Shreedhar and Varghese (SIGCOMM 1995); tokens are
+// charged when they are computed, as in VTC (OSDI 2024).
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,23 @@ namespace numoe::engine {
 
 class FairShares {
  public:
-  /// Those who ask for prompts to be computed or sequences to be admitted now, and their weights.
+  /// Sets the tenants that contend now, with their weights: those with prompts to compute or sequences to
+  /// admit.
   void Contend(const std::map<int, int>& weights);
-  /// Nothing is charged while nobody asks.
+  /// Charges computed tokens to a tenant. Does nothing while no tenant contends.
   void Charge(int tenant, int weight, int64_t tokens);
 
-  /// The round in which the tenant may go on; the earliest one goes first. REQUIRES: it contends.
+  /// Returns the round in which the tenant is next; the tenant with the earliest round goes first. REQUIRES:
+  /// it contends.
   int64_t RoundOf(int tenant) const { return accounts_.at(tenant).round; }
-  /// Tokens until its round is over; at least 1. REQUIRES: it contends.
+  /// Returns how many tokens are left to it in its round, at least 1. REQUIRES: it contends.
   int64_t LeftOf(int tenant) const { return accounts_.at(tenant).left(); }
   int WeightOf(int tenant) const { return accounts_.at(tenant).weight; }
 
  private:
   struct Account {
     int64_t round = 0;
-    int64_t spent = 0;  // of its part of the round
+    int64_t spent = 0;  // tokens used of its part of the round
     int weight = 1;
     bool contends = false;
 
@@ -40,8 +42,8 @@ class FairShares {
     void Take(int64_t tokens);
   };
 
-  std::map<int, Account> accounts_;  // of those who contend, and of others whose round has not come
-  int64_t round_ = 0;                // the earliest of those who contend
+  std::map<int, Account> accounts_;  // of tenants that contend, and of others with debts
+  int64_t round_ = 0;                // the earliest round of a tenant that contends
 };
 
 }  // namespace numoe::engine

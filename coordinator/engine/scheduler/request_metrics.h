@@ -1,7 +1,7 @@
-// RecordAnswer: what was asked for and what came of it, in the histograms of requests.
+// RecordAnswer: adds the sizes and times of a request to the histograms of requests.
 //
-// For a sequence that has ended. Times are of its parts as far as it came: one that was never taken up has
-// none, and one without a token only its sizes. Any thread.
+// Call it for a sequence that has ended. It records the times of prefill and decode only if the sequence has
+// generated a token; otherwise only its sizes. Any thread.
 #pragma once
 
 #include "common/observe/metrics.h"

@@ -129,7 +129,7 @@ void Scheduler::EndLate() {
   Settle();
 }
 
-// After a lost step: waits a slice for the backend.
+// After a lost step, waits at most kAwaitSliceMs for the backend. Returns whether a step can run.
 bool Scheduler::WorkersReady() {
   if (!lost_since_) return true;
   const absl::Status status = experts_.AwaitReady(kAwaitSliceMs);
@@ -144,7 +144,8 @@ void Scheduler::EndAllIfTooLate(const absl::Status& status) {
   experts_.AnswersEnded();
 }
 
-// Workers that compute in other formats have come: everything is computed from its beginning.
+// Other workers compute in other formats than the former ones, so everything is computed again from its
+// beginning.
 void Scheduler::BeginAnew() {
   ForgetPrefixes("");
   for (const SequencePtr& s : running_) Preempt(*s);
@@ -160,7 +161,8 @@ void Scheduler::RunStep() {
   const StepPlan plan = Plan();
   CarryOut(plan);
   if (plan.parts.empty()) {
-    // Nothing fits although something runs: the planner promises progress of the first one.
+    // No part fits although sequences run: the planner has then preempted some, so that the first one fits
+    // next time.
     NUMOE_CHECK(!plan.preempted.empty()) << "no progress: " << plan.ToString();
     return Settle();
   }
@@ -189,7 +191,7 @@ StepPlan Scheduler::Plan() {
                       {.lines = lines, .view = view, .kept = kept}, blocks_.free_blocks(), limits, shares_);
 }
 
-// It leaves the running list when the step is settled.
+// The sequence leaves the running list in Settle.
 void Scheduler::Preempt(Sequence& s) {
   NUMOE_CHECK(!s.preempted && !s.ending) << "sequence " << s.id;
   tables_.Release(s);
@@ -199,7 +201,7 @@ void Scheduler::Preempt(Sequence& s) {
 }
 
 void Scheduler::CarryOut(const StepPlan& plan) {
-  // The parts' indices count the running list as planned: preempted sequences stay in it until Settle.
+  // The parts' indices refer to the running list as planned, so preempted sequences stay in it until Settle.
   for (const int index : plan.preempted) Preempt(*running_[static_cast<size_t>(index)]);
   for (const int tenant : plan.admitted) {
     running_.push_back(waiting_.TakeFirst(tenant));
@@ -208,7 +210,7 @@ void Scheduler::CarryOut(const StepPlan& plan) {
     metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
     const bool before = s.generated() > 0 || s.admitted != std::chrono::steady_clock::time_point();
     if (!before) s.admitted = options_.now();
-    tables_.TakePrefix(s);  // for all of them before a block is given out, which can end a prefix
+    tables_.TakePrefix(s);  // for all before a block is allocated, which can evict a found prefix
     stats_.prefix_query_tokens += s.tokens.size();
     stats_.prefix_hit_tokens += static_cast<uint64_t>(s.kv.cached);
     metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
@@ -224,7 +226,7 @@ void Scheduler::CarryOut(const StepPlan& plan) {
   }
 }
 
-// Nothing was sampled and no `cached` moved: the step is planned again when the workers are back.
+// The step has sampled nothing and changed no `cached`. A new step is planned when the workers are back.
 void Scheduler::LoseStep(const absl::Status& status, EngineClock::time_point start) {
   if (!lost_since_) lost_since_ = start;
   metrics_.Add(CounterId::kStepsReplayed);
@@ -277,17 +279,17 @@ void Scheduler::Sample(const StepPlan& plan, const execution::StepLogits& logits
     if (status.ok()) {
       tables_.Publish(s);
     } else {
-      tables_.Distrust(s);  // rows behind logits that are no numbers may be none either
+      tables_.Distrust(s);  // if logits are not finite, the cached rows may not be either
       End(s, FinishReason::kError, status);
     }
   }
   metrics_.Add(CounterId::kTokensGenerated, static_cast<double>(stats_.tokens_generated - generated));
 }
 
-// What a part's rows, up to `end`, are for: probabilities of the prompt, and the next token.
+// Uses a part's rows of logits, up to `end`: for the probabilities of the prompt, and for the next token.
 absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
   while (s.unscored() > 0 && rows.taken() < end) RETURN_IF_ERROR(drawer_.Score(s, rows.Next().logits));
-  if (s.uncached() > 0) return absl::OkStatus();  // mid-prompt
+  if (s.uncached() > 0) return absl::OkStatus();  // the prompt continues in a later step
   if (s.only_prompt()) {
     End(s, FinishReason::kLength);
     s.ending->prompt_logprobs = TokenDrawer::TakeScores(s);
@@ -298,7 +300,7 @@ absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
   return absl::OkStatus();
 }
 
-// Hands a token out; the last one goes with the ending.
+// Sends a token to the request. The last one is part of the ending, which Settle sends.
 void Scheduler::Emit(Sequence& s, execution::DrawnToken drawn) {
   NUMOE_CHECK_LT(static_cast<int64_t>(s.tokens.size()), s.tokens_max);
   const bool first = s.generated() == 0;
@@ -309,7 +311,7 @@ void Scheduler::Emit(Sequence& s, execution::DrawnToken drawn) {
   if (first) s.first_token = step_end_;
   ++stats_.tokens_generated;
   const SamplingParams& p = s.request.sampling;
-  // Nothing can follow what is complete.
+  // After a constraint's text is complete, no token may follow.
   const bool ends = !p.ignore_eos || (s.request.constraint != nullptr && s.request.constraint->ends_text());
   const bool stopped =
       Contains(p.stop_token_ids, drawn.token) || (ends && Contains(options_.eos_token_ids, drawn.token));
@@ -344,7 +346,8 @@ void Scheduler::EndAll(const absl::Status& error) {
   Settle();
 }
 
-// Lets go of the sequences that ended, puts the preempted ones back into the queue, and the others in order.
+// Removes the sequences that have ended, puts the preempted ones back into the queue, and sorts the running
+// ones.
 void Scheduler::Settle() {
   size_t stay = 0;
   for (SequencePtr& s : running_) {

@@ -1,10 +1,10 @@
-// Scheduler: all sequences and their KV blocks, and the turns in which they move.
+// Scheduler: owns all sequences and their KV blocks, and runs the steps that advance them.
 //
-// What the engine thread runs (engine_loop.h), without a thread or a lock of its own: a turn is one model
-// step over what the plan says, or one slice of waiting for a lost worker. It reads no clock but the one it
-// is handed, so that tests run it in virtual time. Sequences are ended, preempted and admitted between steps
-// only. The state machine, ownership and invariants are in coordinator/engine/scheduler/CONTRACT.md. One
-// thread.
+// The engine thread (engine_loop.h) runs it; it has neither a thread nor a lock of its own. A turn is one
+// step of the model as planned, or one slice of waiting for a lost worker. It reads only the clock in
+// EngineOptions, so that tests can run it in virtual time. Sequences are ended, preempted and admitted only
+// between steps. The state machine, ownership and invariants are in coordinator/engine/scheduler/CONTRACT.md.
+// One thread.
 #pragma once
 
 #include <atomic>
@@ -33,44 +33,45 @@ using EngineClock = std::chrono::steady_clock;
 
 struct EngineOptions {
   PlannerLimits limits;
-  int kv_blocks = 0;          // as the model was loaded with
+  int kv_blocks = 0;          // the number with which the model was loaded
   int queue_max = 256;        // waiting sequences
   int64_t max_model_len = 0;  // tokens, prompt and output
-  int vocab = 0;              // ids from here on are never sampled
+  int vocab = 0;              // ids that are not below this are never sampled
   std::vector<TokenId> eos_token_ids;
   int64_t worker_deadline_ms = 60'000;  // how long requests wait for a lost worker
   bool deterministic = false;
   bool prefix_caching = true;
   double decode_stretch_max =
-      2;  // a step with prompt tokens against one without, where somebody decodes; 0: any
+      2;  // how much longer prompt tokens may make a step in which sequences decode; 0 means any
   std::function<EngineClock::time_point()> now = EngineClock::now;
 };
 
 class Scheduler {
  public:
-  /// `model` and `experts` are used in Turn only; all three must outlive it.
+  /// Only Turn uses `model` and `experts`. These and `metrics` must outlive it.
   Scheduler(execution::Model& model, execution::ExpertBackend& experts, const EngineOptions& options,
             Metrics& metrics);
 
-  /// What a sequence must fit to be added.
+  /// Returns the limits that a sequence must satisfy to be added.
   const SequenceLimits& sequence_limits() const { return sequence_limits_; }
   void Add(SequencePtr sequence);
-  /// Ends those of them that it has, without an event.
+  /// Ends those of these sequences that it has, without an event.
   void Cancel(const absl::flat_hash_set<SequenceId>& sequences);
   void CancelAll();
   void ForgetPrefixes(const std::string& salt_beginning) { blocks_.ForgetSalted(salt_beginning); }
 
   bool idle() const { return running_.empty() && waiting_.empty(); }
-  /// One step, if there is something to do.
+  /// Ends sequences whose deadline has passed, and runs one step if there is something to compute.
   void Turn();
-  /// CHECKs that nothing is held. REQUIRES: idle.
+  /// CHECKs that no sequence and no block is left. REQUIRES: idle().
   void CheckIdle() const;
   EngineStats Stats() const;
-  /// Sequences that wait.
+  /// Returns how many sequences of each tenant wait.
   TenantLines WaitingByTenant() const { return waiting_.Lines(); }
 
-  /// Of any thread; between Add and the end of a sequence.
+  /// Returns the number of sequences that were added and have not ended. Any thread.
   int live() const { return live_.load(); }
+  /// Returns the number of waiting sequences. Any thread.
   int waiting() const { return waiting_count_.load(); }
 
  private:
@@ -109,17 +110,17 @@ class Scheduler {
   StepPacer pacer_;
   TokenDrawer drawer_;
   BatchFiller filler_;
-  std::vector<SequencePtr> running_;  // in order, but for those that the current step has admitted
-  bool running_changed_ = false;      // since it was put in order
+  std::vector<SequencePtr> running_;  // in order, then those that the current step has admitted
+  bool running_changed_ = false;      // since it was last sorted
   FairQueue waiting_;
   FairShares shares_;
   FairPlaces places_;
   std::map<int, prometheus::Counter*> tenant_tokens_;  // of tenants that have names
-  std::optional<EngineClock::time_point> lost_since_;  // begin of the first of the steps lost in a row
-  int deadlines_ = 0;                                  // sequences that have one
+  std::optional<EngineClock::time_point> lost_since_;  // when the first of consecutive lost steps began
+  int deadlines_ = 0;                                  // number of sequences that have one
   TokenEvent event_;                                   // scratch
-  EngineClock::time_point step_end_;                   // of the step whose tokens are handed out
-  EngineStats stats_;                                  // counters and the last step
+  EngineClock::time_point step_end_;                   // of the step whose tokens are being sent
+  EngineStats stats_;                                  // its counters and last step; Stats() adds the rest
   std::atomic<int> live_{0};
   std::atomic<int> waiting_count_{0};
 };

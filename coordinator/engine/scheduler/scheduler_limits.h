@@ -1,7 +1,7 @@
-// Limits of the scheduler: rows of logits in a step, and the size of tenants' turns.
+// Limits of the scheduler: rows of logits in a step, and the sizes of tenants' shares.
 //
-// Constants only, with the unit in the name: how many. What does not fit into a step waits for the next one;
-// the device's buffers are sized for it.
+// Constants only. The device's buffers are sized for them; what does not fit into a step waits for the next
+// one.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,23 @@
 namespace numoe::limits {
 
 // --- layer calls -----------------------------------------------------------------------------------------
-// Rows of logits in one step beyond one for each sequence, for the probabilities of prompts: at Kimi's
-// vocabulary 84 MB, and a whole chunk of deterministic serving.
+// Rows of logits in one step for the probabilities of prompts, in addition to one row for each sequence. It
+// is a whole chunk of deterministic serving, and 84 MB with Kimi's vocabulary.
 inline constexpr int kPromptLogitRowsMax = 128;
 
 // --- shares of tenants -----------------------------------------------------------------------------------
-// What a tenant of weight 1 has of a round. A prompt shorter than it is not computed in pieces for the sake
-// of others, and a step of 2048 tokens has 16 turns.
+// The tokens of a tenant with weight 1 in a round. A shorter prompt is not split for the sake of other
+// tenants, and a step of 2048 tokens serves 16 tenants.
 inline constexpr int kFairQuantumTokens = 128;
-// A waiting tenant of which nothing has run for this long gets the place of the last sequence of the tenant
-// that has most.
+// After a tenant without a running sequence has waited for this time, the last running sequence in order must
+// give up its slot (fair_places.h).
 inline constexpr int kFairWaitSeconds = 2;
-// How long the place of a tenant's last sequence is kept after it has ended, for programs that ask one thing
-// after the other.
+// How long the slot of a tenant's last sequence is kept after it has ended, for programs that send one
+// request after another.
 inline constexpr int kFairPlaceSeconds = 2;
-// One place in this many is kept in that way, at most.
+// At most one slot in this many is kept in that way.
 inline constexpr int kFairPlacesPerKept = 8;
-// Tenants with a series of their own in the metrics, in a coordinator's life; later ones share one.
+// Tenants with their own series in the metrics until the coordinator restarts; later ones share one series.
 inline constexpr size_t kTenantSeriesMax = 1'000;
 
 }  // namespace numoe::limits

@@ -64,7 +64,8 @@ std::unique_ptr<execution::LogitRules> RulesOf(const EngineRequest& request, con
   return std::make_unique<execution::LogitRules>(std::move(params), request.prompt, limits.vocab);
 }
 
-// With so many tokens, the prompt's included, the answer is as long as was asked for, or the context full.
+// Returns the number of tokens, the prompt's included, at which the answer has max_tokens or the context is
+// full.
 int64_t EndOf(const EngineRequest& request, const SequenceLimits& limits) {
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   const std::optional<int> asked = request.sampling.max_tokens;

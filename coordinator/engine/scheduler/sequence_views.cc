@@ -22,7 +22,7 @@ std::vector<SequenceView> ViewRunning(const std::vector<SequencePtr>& running, c
                                       const BlockPool& pool, int prompt_tokens) {
   std::vector<SequenceView> views;
   views.reserve(running.size());
-  int wanted = 0;  // the most that a step can need
+  int wanted = 0;  // the most blocks that a step can need
   for (const SequencePtr& s : running) {
     const auto blocks = static_cast<int>(s->kv.blocks.size());
     const int64_t tokens = std::min<int64_t>(s->uncached(), prompt_tokens);
@@ -34,7 +34,7 @@ std::vector<SequenceView> ViewRunning(const std::vector<SequencePtr>& running, c
                      .prompt_logits = s->unscored() > 0,
                      .tenant = s->request.tenant.id});
   }
-  // With so many free ones nobody is preempted, and nobody asks what is shared.
+  // If this many blocks are free, no sequence is preempted, and the planner does not need `shared`.
   if (wanted <= pool.free_blocks()) return views;
   for (size_t i = 0; i < views.size(); ++i) views[i].shared = tables.SharedBlocks(*running[i]);
   return views;

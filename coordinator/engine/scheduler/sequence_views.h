@@ -1,8 +1,9 @@
-// What the step's planner is told of the sequences (step_planner.h): their sizes, their blocks and whose they
-// are.
+// Makes the views of the sequences that the step planner (step_planner.h) works on: their sizes, blocks and
+// tenants.
 //
-// Pure functions of the sequences and the pool, but that a waiting sequence's found prefix is brought up to
-// date. The engine thread calls them between steps; a view holds until a block is given out or taken back.
+// Pure functions of the sequences and the pool, except that ViewWaiting updates the prefix that was found for
+// the sequence. The engine thread calls them between steps; a view is valid until a block is allocated or
+// released.
 #pragma once
 
 #include <map>
@@ -14,15 +15,15 @@
 
 namespace numoe::engine {
 
-/// `prompt_tokens`: the most that a step computes of one sequence. What is shared is left out where the step
-/// cannot need it.
+/// Returns the views of the running sequences. `prompt_tokens`: the most tokens that a step computes of one
+/// sequence. `shared` is only set if the step may have to preempt.
 std::vector<SequenceView> ViewRunning(const std::vector<SequencePtr>& running, const BlockTables& tables,
                                       const BlockPool& pool, int prompt_tokens);
 SequenceView ViewWaiting(Sequence& s, const BlockTables& tables, const BlockPool& pool);
 
-/// The tenants whose prompts run or whose sequences wait, with their weights.
+/// Returns the tenants with running prompts or waiting sequences, with their weights.
 std::map<int, int> Contenders(const std::vector<SequencePtr>& running, const TenantLines& waiting);
-/// Those with one token to compute.
+/// Returns how many sequences decode: those with one token to compute.
 int CountDecoding(const std::vector<SequencePtr>& running);
 
 }  // namespace numoe::engine

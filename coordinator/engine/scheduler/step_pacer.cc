@@ -23,7 +23,7 @@ void StepPacer::Record(int decodes, int prompt_tokens, double seconds) {
   }
   ++mixed_steps_;
   if (plain_seconds_ == 0) return;
-  // Never 0: that is what unknown means, and a step that took no longer than a plain one was lucky.
+  // Never 0, which means unknown. A mixed step that took no longer than a plain one was an exception.
   const double cost = std::max(seconds - plain_seconds_, 0.01 * plain_seconds_) / prompt_tokens;
   token_seconds_ = Blend(token_seconds_, cost, cost > token_seconds_ ? 0.5 : 0.1);
 }

@@ -36,13 +36,14 @@ class Planner {
         PlanRunning(i, ChunkOf(running_[i], 0, budget_));
     }
     if (!plan_.parts.empty()) budget_ = std::min(budget_, limits_.mixed_prompt_tokens);
-    // What is free beyond what those who run will need. Where it is less than nothing nobody is admitted;
-    // else no running prompt lacks a block, however the step is shared.
+    // The free blocks beyond those that running sequences will need. If it is negative, no sequence is
+    // admitted. Otherwise no running prompt lacks a block, however the step is shared.
     room_ = free_ - Reserved();
     closed_ = !plan_.preempted.empty();
     SharePrompts();
     PlanPrompts();
-    // The first one cannot move although it fits the cache alone: what it lacks, later ones share among them.
+    // The first sequence has no part, although it would fit the cache alone: later ones hold what it lacks,
+    // possibly in shared blocks, so all of them are preempted.
     if (plan_.parts.empty()) {
       for (int i = Running() - 1; i > 0; --i) {
         if (CanGive(i)) Preempt(i);
@@ -57,27 +58,27 @@ class Planner {
  private:
   static constexpr int kPreempted = -1;
 
-  // A prompt that gets tokens of this step: of a running sequence, or of one that is admitted.
+  // A prompt that may get tokens of this step: of a running sequence, or of one that is admitted.
   struct Prompt {
     int sequence = 0;  // index in `running`, after admission
     SequenceView view;
     int tokens = 0;
   };
-  // A tenant's prompts in order, those that run before those that wait.
+  // A tenant's prompts in order: running ones, then admitted ones.
   struct Line {
     std::vector<size_t> prompts;  // in prompts_
     size_t next = 0;              // the first that may get more
     int waiting = 0;
-    int admitted = 0;  // of them
+    int admitted = 0;  // of the waiting ones
     int running = 0;
-    bool closed = false;  // none of them is admitted any more
+    bool closed = false;  // no more of this line are admitted
   };
 
   int Running() const { return static_cast<int>(running_.size()); }
   static bool IsDecode(const SequenceView& s) { return s.tokens - s.cached == 1; }
 
-  // Tokens of one step beyond the `given` ones: at most `most`, or what is left, cut at fixed boundaries
-  // where results must not depend on the load.
+  // Returns how many tokens the sequence can get in addition to the `given` ones: at most `most`, and at most
+  // what is left of the step. If results must not depend on the load, it ends at fixed boundaries.
   int ChunkOf(const SequenceView& s, int given, int most) const {
     const int64_t uncached = s.tokens - s.cached;
     const int left = s.prompt_logits && uncached > 1 ? std::min(budget_, std::max(0, logit_rows_)) : budget_;
@@ -86,10 +87,11 @@ class Planner {
     if (given > 0) return 0;
     const int64_t to_boundary = limits_.fixed_chunk_tokens - s.cached % limits_.fixed_chunk_tokens;
     const int64_t chunk = std::min(uncached, to_boundary);
-    return chunk <= left ? static_cast<int>(chunk) : 0;  // a whole piece or nothing
+    return chunk <= left ? static_cast<int>(chunk) : 0;  // a whole chunk or nothing
   }
 
-  // The step has tokens for it, but no rows of logits: others' need none.
+  // Whether the step has tokens left for the sequence but no rows of logits, which other sequences do not
+  // need.
   bool RowsAreSpent(SequenceView s) const {
     if (!s.prompt_logits || ChunkOf(s, 0, budget_) > 0) return false;
     s.prompt_logits = false;
@@ -101,7 +103,7 @@ class Planner {
     if (s.prompt_logits) logit_rows_ -= tokens;
   }
 
-  // Shares what is left of the step among tenants, and admits whom it reaches.
+  // Divides the rest of the step among tenants, and admits sequences for their tokens.
   void SharePrompts() {
     std::map<int, Line> lines;
     for (int i = 0; i < Running(); ++i) {
@@ -123,13 +125,13 @@ class Planner {
       const int64_t most = turns.empty() ? budget_ : std::min<int64_t>(budget_, shares_.LeftOf(tenant));
       const int tokens = GiveNext(tenant, lines[tenant], static_cast<int>(most));
       NUMOE_DCHECK(tokens >= 0 && budget_ >= 0);
-      if (tokens == 0) continue;  // it has no more use for any
+      if (tokens == 0) continue;  // the tenant cannot use more tokens in this step
       shares_.Charge(tenant, shares_.WeightOf(tenant), tokens);
       turns.emplace(shares_.RoundOf(tenant), tenant);
     }
   }
 
-  // Gives the tenant's next prompt tokens, and says how many.
+  // Gives tokens to the tenant's next prompt and returns how many; 0 if no prompt can use any.
   int GiveNext(int tenant, Line& line, int most) {
     for (;; ++line.next) {
       if (line.next == line.prompts.size() && !AdmitNext(tenant, line)) return 0;
@@ -142,8 +144,9 @@ class Planner {
     }
   }
 
-  // Whoever's turn it is and who does not fit holds up everybody: others would take the room ever again. The
-  // last places are for tenants of which nothing runs.
+  // Admits the next sequence of the tenant's line; returns false if that is not possible. If it does not fit
+  // into the cache, no sequence of any tenant is admitted, because smaller ones would take the room again and
+  // again. The last slots are for tenants without a running sequence.
   bool AdmitNext(int tenant, Line& line) {
     if (closed_ || line.closed || line.admitted == line.waiting) return false;
     const int sequence = Running() + static_cast<int>(plan_.admitted.size());
@@ -155,7 +158,8 @@ class Planner {
     NUMOE_DCHECK(s.cached < s.tokens && 0 <= s.idle && s.idle <= s.blocks);
     line.closed = RowsAreSpent(s);
     if (line.closed) return false;
-    // Room for the whole prompt and one more block: admission that must preempt at once would only thrash.
+    // Require room for the whole prompt and its first token: admissions that lead to preemption would only
+    // thrash.
     const int whole = BlocksFor(s.tokens + 1, limits_.block_tokens) - TakenByOthers(s);
     closed_ = ChunkOf(s, 0, budget_) == 0 || whole > room_;
     if (closed_) return false;
@@ -168,7 +172,7 @@ class Planner {
     return true;
   }
 
-  // Gives prompts blocks for their tokens, in order.
+  // Plans the prompts' parts, in order, with blocks for their tokens.
   void PlanPrompts() {
     givable_.clear();
     for (const Prompt& prompt : prompts_) {
@@ -183,7 +187,7 @@ class Planner {
       if (planned_[prompt.sequence] != kPreempted) PlanRunning(prompt.sequence, prompt.tokens);
     }
     givable_.clear();
-    // Where blocks are short, what some could not use goes to whom the shares did not reach.
+    // If blocks were short, prompts that got no tokens by the shares get those that others could not use.
     for (const Prompt& prompt : prompts_) {
       if (prompt.sequence < Running() && planned_[prompt.sequence] == 0)
         PlanRunning(prompt.sequence, ChunkOf(prompt.view, 0, budget_));
@@ -194,9 +198,9 @@ class Planner {
     NUMOE_DCHECK_EQ(planned_[index], 0);
     if (tokens == 0) return;
     const SequenceView& s = running_[index];
-    // It may hold more than it needs: a lost step's blocks, where the new plan gives it less.
+    // It may hold more blocks than it needs: those of a lost step, if the new plan gives it fewer tokens.
     const int needed = std::max(0, BlocksFor(s.cached + tokens, limits_.block_tokens) - s.blocks);
-    if (needed > free_ && needed > free_ + GivableAfter(index)) return;  // it waits for others to finish
+    if (needed > free_ && needed > free_ + GivableAfter(index)) return;  // until others finish
     while (needed > free_) Preempt(LastAfter(index));
     Spend(s, tokens);
     Take(index, tokens, needed);
@@ -207,8 +211,9 @@ class Planner {
   int Given(int index) const { return running_[index].blocks - running_[index].shared; }
   static int TakenByOthers(const SequenceView& s) { return s.blocks - s.idle; }
 
-  // What preempting everybody after `index` who has no part in this step yet would free. Counted once a pass,
-  // in which parts are given out by rising index and preemption takes the last.
+  // Returns how many blocks would be freed by preempting all sequences after `index` that have no part in
+  // this step yet. It is computed once for each pass, because a pass plans by rising index and preempts from
+  // the end.
   int GivableAfter(int index) {
     if (givable_.empty()) {
       givable_.assign(running_.size() + 1, 0);
@@ -219,7 +224,7 @@ class Planner {
     return givable_[index + 1] - given_;
   }
 
-  // The last sequence that has no part in this step yet: nobody gives way to a later one.
+  // Returns the last sequence without a part in this step: a sequence is preempted only for an earlier one.
   int LastAfter(int index) {
     while (last_ > index && !CanGive(last_)) --last_;
     NUMOE_CHECK_GT(last_, index) << "GivableAfter counted somebody";
@@ -240,7 +245,7 @@ class Planner {
     free_ -= blocks;
   }
 
-  // Blocks that those who run will still need: for their prompts and for what they say next.
+  // Returns the blocks that running sequences will still need: for their prompts and for growth_tokens.
   int Reserved() const {
     int reserved = 0;
     for (int i = 0; i < Running(); ++i) {
@@ -255,16 +260,16 @@ class Planner {
 
   const std::vector<SequenceView>& running_;
   const WaitingLines& waiting_;
-  FairShares shares_;            // as if the step had been computed
+  FairShares shares_;            // charged as if the step had been computed
   std::vector<int> planned_;     // [running] tokens in this step, or kPreempted
-  std::vector<int> givable_;     // [running + 1] of one pass; empty: not asked for yet
-  std::vector<Prompt> prompts_;  // of those who run by rising index, then of those who are admitted
-  int last_ = 0;                 // of one pass: nobody after it can give
-  int given_ = 0;                // of one pass: since givable_ was counted
+  std::vector<int> givable_;     // [running + 1] of one pass; empty until it is computed
+  std::vector<Prompt> prompts_;  // of running sequences by rising index, then of admitted ones
+  int last_ = 0;                 // in a pass: no sequence after this one can be preempted
+  int given_ = 0;                // in a pass: blocks freed since givable_ was computed
   int free_;
-  int room_ = 0;         // for those who are admitted
-  bool closed_ = false;  // nobody is admitted any more
-  int without_any_ = 0;  // tenants that wait and of which nothing runs
+  int room_ = 0;         // blocks for sequences to admit
+  bool closed_ = false;  // no more sequences are admitted
+  int without_any_ = 0;  // waiting tenants without a running sequence
   int budget_;
   int logit_rows_;
   const PlannerLimits& limits_;

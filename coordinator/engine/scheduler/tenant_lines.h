@@ -1,7 +1,7 @@
-// TenantLines: how many requests of whom wait, and what each tenant's share of a full queue is.
+// TenantLines: how many requests of each tenant wait, and each tenant's share of a full queue.
 //
-// A full queue is shared by the tenants' weights, so that nobody is kept out by another's requests, however
-// many sequences a request of theirs has. Values and pure functions.
+// A full queue is shared in proportion to the tenants' weights, so that no tenant is kept out by the requests
+// of another, however many sequences one of these has. Values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct TenantLine {
   int weight = 1;
 };
 
-/// By tenant; only tenants that have a request.
+/// By tenant; contains only tenants that have a request.
 using TenantLines = std::map<int, TenantLine>;
 
-/// Whether a full queue takes one more request of the tenant: always its first one; a further one if the
-/// tenant has less than its part of the queue and fewer than twice `queue_max` wait. So at most twice
-/// `queue_max` requests wait, and one more of each tenant.
+/// Returns whether a full queue takes one more request of the tenant. It always takes the tenant's first one.
+/// It takes a further one if the tenant has less than its part of the queue and fewer than twice `queue_max`
+/// requests wait. So at most twice `queue_max` requests wait, and one more of each tenant.
 inline bool FullQueueTakes(const TenantLines& waiting, int tenant, int weight, int queue_max) {
   NUMOE_DCHECK(weight >= 1 && queue_max >= 0);
   int64_t weights = weight, requests = 0;

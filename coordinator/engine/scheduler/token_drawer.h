@@ -1,11 +1,12 @@
-// TokenDrawer: from rows of logits, or from what a device drew, to a sequence's next token and to the
-// probabilities that it asked for.
+// TokenDrawer: makes a sequence's next token, and the probabilities that it asked for, from a row of logits
+// or from what a device has drawn.
 //
-// The one place where a sequence's sampling parameters, rules, allowed tokens and constraint meet: as a
-// SampleSpec before the step for a device that draws, in the sampler after it where the logits are on the
-// host. A constraint is asked once for every token, whenever that is, and told the token. Probabilities are
-// those of the row as the model gave it. Errors fail the sequence: DATA_LOSS where a row is no numbers, the
-// constraint's own, INTERNAL where no token may come. Holds only scratch; engine thread only.
+// This is the only place that combines a sequence's sampling parameters, rules, allowed tokens and
+// constraint. If the device draws, it combines them in a SampleSpec before the step; if the logits are on the
+// host, in the sampler after the step. Either way it asks the constraint for a mask once for every token, and
+// then reports the token to it. Probabilities are those of the row as the model computed it. Errors end the
+// sequence: DATA_LOSS if a row is not finite, the constraint's own error, or INTERNAL if no token is allowed.
+// It holds only scratch memory; engine thread only.
 #pragma once
 
 #include <utility>
@@ -19,13 +20,13 @@
 
 namespace numoe::engine {
 
-/// A row that the model was asked for: what was drawn from it, or its logits.
+/// A row that was requested of the model: either the token drawn from it, or its logits.
 struct LogitRow {
   absl::Span<const float> logits = {};
   const absl::StatusOr<execution::DrawnToken>* drawn = nullptr;
 };
 
-/// The rows that a step was asked for, one after the other.
+/// The rows that were requested of a step, one after another.
 class StepRows {
  public:
   explicit StepRows(const execution::StepLogits& logits) : logits_(logits) {}
@@ -45,20 +46,22 @@ class StepRows {
  private:
   const execution::StepLogits& logits_;
   size_t taken_ = 0;
-  size_t read_ = 0;  // those of them that have logits
+  size_t read_ = 0;  // how many of the taken rows have logits
 };
 
 class TokenDrawer {
  public:
   explicit TokenDrawer(int vocab) : vocab_(vocab), sampler_(vocab) {}
 
-  /// How the token after `tokens` is to be drawn; holds until it has been. The constraint's error.
+  /// Returns how the token after s.tokens is to be drawn, or the constraint's error. The result is valid
+  /// until that token has been drawn.
   absl::StatusOr<execution::SampleSpec> SpecOf(Sequence& s) const;
-  /// The token after `tokens`, and tells rules and constraint of it. `row`: the last token's.
+  /// Draws the token after s.tokens and reports it to the rules and the constraint. `row`: the last token's.
   absl::StatusOr<execution::DrawnToken> Draw(Sequence& s, const LogitRow& row);
-  /// The next prompt token's probability. REQUIRES: s.unscored() > 0. `logits`: the row of the token before.
+  /// Computes the probability of the next prompt token. `logits`: the row of the token before it. REQUIRES:
+  /// s.unscored() > 0.
   absl::Status Score(Sequence& s, absl::Span<const float> logits) const;
-  /// What Score has found since they were last taken.
+  /// Returns the probabilities that Score has computed since the last call.
   static std::vector<execution::TokenLogprobs> TakeScores(Sequence& s) {
     return std::exchange(s.drawing.scores, {});
   }

@@ -1,6 +1,7 @@
-// TokenRate: how many tokens a second were sampled lately, for a gauge.
+// TokenRate: how many tokens a second were sampled recently, for a gauge.
 //
-// Of windows of a second or more in which something ran; 0 once nothing runs. One thread.
+// It averages over windows of a second or more in which sequences ran; it is 0 as soon as none run. One
+// thread.
 #pragma once
 
 #include <chrono>
@@ -16,7 +17,7 @@ class TokenRate {
   using Time = std::chrono::steady_clock::time_point;
   static constexpr std::chrono::seconds kWindow{1};
 
-  /// The rate after so many tokens in all, which never become fewer.
+  /// Returns the rate. `tokens`: the number of tokens since the start, which never decreases.
   double Measure(uint64_t tokens, Time now, bool idle) {
     if (idle) {
       begun_.reset();
@@ -35,7 +36,7 @@ class TokenRate {
   }
 
  private:
-  std::optional<Time> begun_;  // the window; none: nothing runs
+  std::optional<Time> begun_;  // when the window began; nullopt while nothing runs
   uint64_t tokens_ = 0;        // at its beginning
   double rate_ = 0;
 };
