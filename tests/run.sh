@@ -18,7 +18,7 @@ release() { [ -n "${released:-}" ] || build_preset release all; released=1; }
 
 # What a part does: WHAT[NAME]; part_NAME does it.
 declare -A WHAT=(
-  [tidy]="layers, header contracts, sizes, layout of the sources"
+  [tidy]="layers, header contracts, sizes, plain words, layout of the sources"
   [build]="the release build, its compiler flags and hardening"
   [unit]="unit, differential and golden tests, fuzz replays (release)"
   [e2e]="real daemons over HTTP, faults included"
@@ -26,6 +26,7 @@ declare -A WHAT=(
   [page]="the page in headless Chromium"
   [clients]="SDKs and bench clients of other projects"
   [quality]="what the trained model answers, served"
+  [journeys]="what README.md tells a newcomer to do, with small models"
   [chart]="the Helm chart: renderings, schemas, its pods' commands"
   [asan]="ASan and UBSan: what reads outside bytes or shares memory"
   [fuzz]="new mutations for every fuzz target, a minute of them for a third (ASan)"
@@ -74,6 +75,7 @@ part_download() { python3 tests/deploy/download_test.py; }
 part_page() { release; python3 tests/page/run.py --bin $bin; }
 part_clients() { release; "${NUMOE_ORACLE_PYTHON:-python3}" tests/clients/run.py --bin $bin; }
 part_quality() { release; python3 tests/quality/quality.py --format raw_int4 --slack 0.03; }
+part_journeys() { release; python3 tests/journeys/run.py --bin $bin; }
 part_chart() { release; tests/helm/run.sh; }
 asan_tests() {
   LSAN_OPTIONS="suppressions='$PWD/tests/lsan_suppressions.txt':print_suppressions=0" run_ctest asan "$@"

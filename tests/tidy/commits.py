@@ -2,12 +2,17 @@
 
 A row with a "commit_note" says itself what became of its commit. Nothing is said where git does not know the whole history:
 there is none here, or the clone is shallow.
+
+The subject of a commit has at most SUBJECT_LENGTH_MAX characters, since longer ones are cut off in git's and GitHub's lists.
+This holds for the commits that come after the one that added RATCHET to the history; earlier commits cannot change any more.
 """
 import bisect
 import json
 import re
 import subprocess
 
+RATCHET = "tests/tidy/idioms.txt"  # added by the commit that introduced the limit
+SUBJECT_LENGTH_MAX = 72
 BENCH = re.compile(r"tests/bench/[^/]+\.jsonl$")
 
 
@@ -31,10 +36,22 @@ def is_in(commits, start):
     return at < len(commits) and commits[at].startswith(start)
 
 
+def check_subjects(tidy):
+    added = git(tidy.root, "log", "--diff-filter=A", "--format=%H", "--", RATCHET).split()
+    if not added:
+        return
+    commits = git(tidy.root, "log", "--no-merges", "--ancestry-path", "--format=%h %s", f"{added[-1]}..HEAD")
+    for commit, _, subject in (line.partition(" ") for line in commits.strip().split("\n")):
+        if len(subject) > SUBJECT_LENGTH_MAX:
+            tidy.say(RATCHET, 1, f'commit {commit}: its subject has {len(subject)} characters, at most {SUBJECT_LENGTH_MAX}: shorten it with '
+                                 f'git commit --amend or git rebase ("{subject}")')
+
+
 def check(tidy):
     commits = history(tidy.root)
     if not commits:
         return
+    check_subjects(tidy)
     for path in filter(BENCH.match, tidy.files):
         for number, line in enumerate(tidy.lines(path), 1):
             try:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths;
-heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name (commits.py), how much each room asserts
-(assertions.py), sources without a test of their name (pairs.py), one place for a class and one meaning for a name (classes.py),
-a namespace for each storey (storeys.py).
+heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name and subjects of commits (commits.py), how
+much each room asserts (assertions.py), sources without a test of their name (pairs.py), one place for a class and one meaning
+for a name (classes.py), a namespace for each storey (storeys.py), idioms that only this project uses (idioms.py).
 
 Prints `file:line: problem` for each finding and exits 1 if there is any. With --files it prints which C++ sources there are
 instead, with --pairs room by room how many have a test of their name. Standard library only.
@@ -19,6 +19,7 @@ import assertions  # noqa: E402
 import classes  # noqa: E402
 import commits  # noqa: E402
 import heavy  # noqa: E402
+import idioms  # noqa: E402
 import pairs  # noqa: E402
 import source  # noqa: E402
 import storeys  # noqa: E402
@@ -291,6 +292,7 @@ class Tidy:
         classes.check(self)
         pairs.check(self)
         commits.check(self)
+        idioms.check(self)
         return sorted(self.found)
 
 

@@ -405,6 +405,27 @@ class CommitsTest(unittest.TestCase):
         self.assertEqual([line for line, _ in self.found({"commit": newest})], [1])
         self.assertIn("names its commit", self.found({"x": 1})[0][1])
 
+    def test_subjects_of_commits_after_the_limit_came_have_at_most_72_characters(self):
+        subjects = lambda: [what for path, _, what in Tidy(self.root).run() if "its subject has" in what]
+        commit = lambda subject: self.git("commit", "-q", "--allow-empty", "-m", subject)
+        commit("a" * 73)
+        os.makedirs(self.root + "/tests/tidy")
+        with open(self.root + "/tests/tidy/idioms.txt", "w", encoding="utf-8") as f:
+            f.write("# none\n")
+        commit("b" * 73)
+        self.assertEqual(subjects(), [])
+        self.git("checkout", "-q", "-b", "parallel")
+        commit("c" * 73)  # begun before the limit, and merged after it
+        self.git("checkout", "-q", "-")
+        self.git("add", ".")
+        commit("d" * 73)
+        commit("ü" * 72 + "\n\n" + "A longer line below the subject. " * 9)
+        self.git("merge", "-q", "-m", "e" * 73, "parallel")
+        self.assertEqual(subjects(), [])
+        commit("f" * 73)
+        found, = subjects()
+        self.assertIn("its subject has 73 characters, at most 72: shorten it", found)
+
     def test_nothing_is_said_where_git_does_not_know(self):
         with tempfile.TemporaryDirectory() as root:
             self.assertEqual(self.found({"commit": "0123abc"}, root=root), [])
