@@ -1,0 +1,143 @@
+#include "common/weights/model_place.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/base/status.h"
+
+namespace numoe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kCachePrefix = "models--", kCacheSlash = "--";
+constexpr size_t kCommitBytesMax = 256;
+
+bool IsFolder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+std::optional<std::string> FromEnvironment(const char* variable) {
+  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nothing sets variables
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+// Where huggingface_hub keeps what it downloads; nullopt: there is no home to look in.
+std::optional<fs::path> CacheFolder() {
+  if (const auto hub = FromEnvironment("HF_HUB_CACHE")) return *hub;
+  if (const auto home = FromEnvironment("HF_HOME")) return fs::path(*home) / "hub";
+  if (const auto cache = FromEnvironment("XDG_CACHE_HOME")) return fs::path(*cache) / "huggingface/hub";
+  if (const auto home = FromEnvironment("HOME")) return fs::path(*home) / ".cache/huggingface/hub";
+  return std::nullopt;
+}
+
+// ORG/NAME of a folder models--ORG--NAME; "" of others.
+std::string RepositoryOf(const fs::path& folder) {
+  std::string name = folder.filename().string();
+  if (name.rfind(kCachePrefix, 0) != 0) return "";
+  name.erase(0, kCachePrefix.size());
+  if (const size_t slash = name.find(kCacheSlash); slash != std::string::npos)
+    name.replace(slash, kCacheSlash.size(), "/");
+  return name;
+}
+
+bool IsRepository(const std::string& text) {
+  const auto is_name = [](std::string_view part) {
+    const auto fits = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+             c == '_' || c == '.';
+    };
+    return !part.empty() && part[0] != '.' && std::all_of(part.begin(), part.end(), fits);
+  };
+  const size_t slash = text.find('/');
+  return slash != std::string::npos && is_name(std::string_view(text).substr(0, slash)) &&
+         is_name(std::string_view(text).substr(slash + 1));
+}
+
+std::vector<std::string> Snapshots(const fs::path& cached) {
+  std::vector<std::string> commits;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(cached / "snapshots", error))
+    if (IsFolder(entry.path())) commits.push_back(entry.path().filename().string());
+  std::sort(commits.begin(), commits.end());
+  return commits;
+}
+
+// The snapshot of a folder of the cache that refs/main names, or the only one.
+absl::StatusOr<ModelPlace> InCache(const fs::path& cached) {
+  std::string commit;
+  if (std::ifstream file(cached / "refs/main"); file) {
+    char text[kCommitBytesMax];
+    file.getline(text, sizeof text);
+    commit = text;
+  }
+  const std::vector<std::string> commits = Snapshots(cached);
+  const std::string name = RepositoryOf(cached);
+  if (std::find(commits.begin(), commits.end(), commit) == commits.end()) {
+    if (commits.size() != 1) {
+      return absl::NotFoundError(
+          fmt::format("{} is a folder of Hugging Face's cache with {} snapshots{}{}, and its refs/main names "
+                      "none of them; give one of "
+                      "them as --model={}/snapshots/COMMIT, or download it again",
+                      cached.string(), commits.size(), commits.empty() ? "" : ": ", fmt::join(commits, ", "),
+                      cached.string()));
+    }
+    commit = commits.front();
+  }
+  return ModelPlace{.path = cached / "snapshots" / commit,
+                    .name = name.empty() ? cached.filename().string() : name};
+}
+
+// By the name that was given, not by where a link leads: files of the cache are links to others named by a
+// hash.
+std::string NameOf(const std::string& model) {
+  std::error_code error;
+  fs::path path = fs::absolute(model, error).lexically_normal();
+  if (path.filename().empty()) path = path.parent_path();  // FOLDER/
+  if (path.parent_path().filename() == "snapshots") {
+    const std::string repository = RepositoryOf(path.parent_path().parent_path());
+    if (!repository.empty()) return repository;
+  }
+  return (path.extension() == ".gguf" ? path.stem() : path.filename()).string();
+}
+
+}  // namespace
+
+absl::StatusOr<ModelPlace> FindModel(const std::string& asked) {
+  NUMOE_CHECK(!asked.empty());
+  std::error_code error;
+  if (IsFolder(fs::path(asked) / "snapshots")) return InCache(asked);
+  if (fs::exists(asked, error)) return ModelPlace{.path = asked, .name = NameOf(asked)};
+  if (!IsRepository(asked)) {
+    return absl::NotFoundError(
+        fmt::format("--model={}: there is no such folder or file here; expected the folder of a checkpoint "
+                    "(config.json and "
+                    "*.safetensors), a .gguf file, or the name of a repository, ORG/NAME",
+                    asked));
+  }
+  const std::optional<fs::path> cache = CacheFolder();
+  std::string folder(asked);
+  folder.replace(folder.find('/'), 1, kCacheSlash);
+  if (cache && IsFolder(*cache / (std::string(kCachePrefix) + folder)))
+    return InCache(*cache / (std::string(kCachePrefix) + folder));
+  return absl::NotFoundError(fmt::format(
+      "--model={0}: there is no such folder here{1}. Download it with `numoe-download --repo {0} --to "
+      "FOLDER` "
+      "(deploy/download/numoe-download), for a GGUF repository with --include '*Q4_K_M*' or the like, and "
+      "start with "
+      "--model=FOLDER",
+      asked, cache ? fmt::format(", and no copy in Hugging Face's cache ({})", cache->string()) : ""));
+}
+
+}  // namespace numoe
