@@ -57,6 +57,10 @@ std::string UnknownWord(const WrongCommandLine& wrong) {
                                  [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
   if (flag != words.end()) {
     const std::string name = flag->substr(0, flag->find('='));
+    std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+    std::replace(bare.begin(), bare.end(), '_', '-');
+    if (const auto advice = wrong.instead.find(bare); advice != wrong.instead.end())
+      return fmt::format("unknown flag {}: {}", name, advice->second);
     return fmt::format("unknown flag {}{}", name, NearestFlag(name, wrong));
   }
   if (!wrong.commands.empty()) {
@@ -76,18 +80,18 @@ std::string Bounds(const std::string& low, const std::string& high) {
   return least > 0 && least < kLeastAboveZero ? "more than 0" : fmt::format("{} or more", least);
 }
 
-// The text behind `prefix`, or nothing where `text` does not begin with it.
+// Returns the rest of `text` after `prefix`; nullopt if `text` does not begin with it.
 std::optional<std::string_view> Behind(std::string_view prefix, std::string_view text) {
   if (!text.starts_with(prefix)) return std::nullopt;
   return text.substr(prefix.size());
 }
-// The text before `suffix`, or nothing where `text` does not end with it.
+// Returns `text` without `suffix`; nullopt if `text` does not end with it.
 std::optional<std::string_view> Before(std::string_view suffix, std::string_view text) {
   if (!text.ends_with(suffix)) return std::nullopt;
   return text.substr(0, text.size() - suffix.size());
 }
 
-// The two parts of a text beside a word that is in it. Nothing where the word is not in the text.
+// The parts of a text before and after a word. The functions below return nullopt if the text lacks the word.
 struct Halves {
   std::string left, right;
 };

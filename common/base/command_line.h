@@ -1,11 +1,12 @@
 // What is wrong with a command line, in one line: what was found, what was expected, what to do.
 //
-// The parser looks for missing flags before it looks at what it could not place, and says what it found
-// without what it wanted. A word that it could not place is the likelier cause: it is named first, with the
-// nearest name that the program has. A pure function on values that flags.cc takes from the parser, so that
-// any thread may call it; a message that it does not know is passed on as it is.
+// The parser (CLI11) reports missing flags before words that it could not place, and it prints what it found
+// without what it expected. A word that it could not place is the likelier mistake, so this function names it
+// first, with the program's most similar name. It is a pure function of values that flags.cc takes from the
+// parser, so any thread may call it; it returns a message of an unknown form unchanged.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,15 @@ struct WrongCommandLine {
   };
   std::string message;                // the parser's own
   std::vector<std::string> unplaced;  // words that belong to nothing
+  std::map<std::string, std::string>
+      instead;                        // flags of other programs, without dashes, to what is used instead
   std::vector<std::string> chain;     // the program's name, then those of the commands that were given
   std::vector<KnownFlag> flags;       // of the last one in the chain
   std::vector<std::string> commands;  // of the last one in the chain
 };
 
-/// Without the program's name in front and without a line break. REQUIRES: `chain` is not empty.
+/// Returns the line without the program's name in front and without a line break. REQUIRES: `chain` is not
+/// empty.
 std::string ExplainCommandLine(const WrongCommandLine& wrong);
 
 }  // namespace numoe

@@ -20,8 +20,8 @@
 namespace numoe {
 
 inline constexpr const char* kCoreDumpsHelp =
-    "Leave core dumps to the system's settings; without this there are none, as prompts and keys would be in "
-    "them";
+    "Leave core dumps to the system's settings. Without this flag there are none, because they would contain "
+    "prompts and keys";
 
 /// For this process and those that it starts, for ever. PERMISSION_DENIED: there are none, but /proc/PID is
 /// root's now; a warning for the log.

@@ -36,8 +36,10 @@ const char* Expected(const CLI::Option& option) {
   return "another value";
 }
 
-WrongCommandLine WhatIsWrong(const CLI::App& program, const CLI::Error& error) {
-  WrongCommandLine wrong{.message = error.what(), .unplaced = program.remaining(/*recurse=*/true)};
+WrongCommandLine WhatIsWrong(const CLI::App& program, const std::map<std::string, std::string>& instead,
+                             const CLI::Error& error) {
+  WrongCommandLine wrong{
+      .message = error.what(), .unplaced = program.remaining(/*recurse=*/true), .instead = instead};
   const CLI::App* last = &program;
   wrong.chain.push_back(last->get_name());
   for (auto given = last->get_subcommands(); !given.empty(); given = last->get_subcommands()) {
@@ -118,9 +120,11 @@ bool Flag::Given() const { return option_->count() > 0; }
 Flags::Flags(const std::string& program, const std::string& description, FlagSources sources)
     : sources_(sources), program_(std::make_unique<CLI::App>(description, program)), app_(program_.get()) {
   if (sources_ == FlagSources::kEverywhere) {
-    app_->set_config("--config", "", "TOML file with the same names as these flags");
+    app_->set_config("--config", "",
+                     "TOML file that sets flags by their names, as in port = 8080; the command line and the "
+                     "environment take precedence");
     app_->allow_config_extras(CLI::config_extras_mode::error);
-    app_->set_help_flag("-h,--help", "Show this and exit");
+    app_->set_help_flag("-h,--help", "Print this help and exit");
     app_->get_formatter()->column_width(kWideColumn);
   }
   app_->set_version_flag("--version", fmt::format("{} {}", program, Version()), "Print the version and exit");
@@ -136,7 +140,7 @@ Flag Flags::AddValue(const std::string& name, FlagValue value, const std::string
       std::visit([&](auto* v) { return app_->add_option("--" + name, *v, help); }, value);
   option->capture_default_str();
   if (sources_ == FlagSources::kEverywhere) {
-    // A list takes the one word behind its name; later words are not its values.
+    // A list takes only the word that follows its name; later words are not its values.
     option->allow_extra_args(false)->envname(EnvironmentName(name));
   }
   return Flag(option);
@@ -154,6 +158,38 @@ Flag Flags::AddPositionalValue(const std::string& name, FlagValue value, const s
   return Flag(std::visit([&](auto* v) { return app_->add_option(name, *v, help); }, value));
 }
 
+void Flags::Alias(const std::string& own, const std::vector<std::string>& others) {
+  NUMOE_CHECK(program_ != nullptr && Knows(own)) << own;
+  for (const std::string& other : others) {
+    NUMOE_CHECK(!Knows(other)) << other << " is a flag of its own";
+    const bool added = aliases_.emplace(other, own).second;
+    NUMOE_CHECK(added) << other;
+  }
+}
+
+void Flags::Instead(const std::vector<std::string>& names, const std::string& advice) {
+  NUMOE_CHECK(program_ != nullptr && !advice.empty());
+  for (const std::string& name : names) {
+    NUMOE_CHECK(!Knows(name)) << name << " is a flag of this program";
+    instead_[name] = advice;
+  }
+}
+
+bool Flags::Knows(const std::string& flag) const {
+  return aliases_.count(flag) > 0 || app_->get_option_no_throw("--" + flag) != nullptr;
+}
+
+// Returns a word of the command line with this program's name of a flag in place of another program's, or of
+// one with underscores.
+std::string Flags::OwnName(const std::string& word) const {
+  if (aliases_.empty() || word.rfind("--", 0) != 0) return word;
+  const size_t end = std::min(word.find('='), word.size());
+  std::string name = word.substr(2, end - 2);
+  std::replace(name.begin(), name.end(), '_', '-');
+  if (const auto alias = aliases_.find(name); alias != aliases_.end()) name = alias->second;
+  return Knows(name) ? "--" + name + word.substr(end) : word;
+}
+
 Flags& Flags::Command(const std::string& name, const std::string& description) {
   app_->require_subcommand(1);
   CLI::App* const command = app_->add_subcommand(name, description);
@@ -166,6 +202,11 @@ bool Flags::Given() const { return app_->parsed(); }
 int Flags::Parse(int argc, char** argv) {
   NUMOE_CHECK(program_ != nullptr);
   NUMOE_CHECK_GE(argc, 1);
+  if (!aliases_.empty()) {
+    std::string footer = "Names of flags in other programs that are accepted as well:";
+    for (const auto& [other, own] : aliases_) footer += fmt::format("\n  --{} (--{})", other, own);
+    app_->footer(footer);
+  }
   try {
     app_->parse(WithEnvironment(argc, argv));
     return -1;
@@ -173,7 +214,7 @@ int Flags::Parse(int argc, char** argv) {
     return app_->exit(success);
   } catch (const CLI::Error& error) {
     std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(),
-                 ExplainCommandLine(WhatIsWrong(*app_, error)).c_str());
+                 ExplainCommandLine(WhatIsWrong(*app_, instead_, error)).c_str());
     return 2;
   }
 }
@@ -181,7 +222,8 @@ int Flags::Parse(int argc, char** argv) {
 // CLI11 lets the file win over the environment, so this turns variables into arguments, unless the command
 // line names the flag. CLI11 wants the last argument first.
 std::vector<std::string> Flags::WithEnvironment(int argc, char** argv) const {
-  const std::vector<std::string> given(argv + 1, argv + argc);
+  std::vector<std::string> given(argv + 1, argv + argc);
+  for (std::string& word : given) word = OwnName(word);
   std::vector<std::string> arguments = given;
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
     if (option->get_envname().empty()) continue;

@@ -3,15 +3,16 @@
 // Every flag --some-name can also be given as some-name = value in the TOML file named by --config, and as
 // the environment variable NUMOE_SOME_NAME; the command line wins, then the environment, then the file. Tools
 // that measure or convert something take their flags from the command line alone, and may have commands. A
-// wrong flag, or a name in the file that is no flag, ends the program with one line on stderr that says so,
-// and exit code 2; --help and --version print and end it with 0. The parser is CLI11: its headers take
-// seconds to compile, so flags.cc alone includes them. A main function owns the Flags, on its one thread, and
-// the values that they fill in.
+// wrong flag, or a name in the file that is not a flag, ends the program with exit code 2 and one line on
+// stderr that names the error; --help and --version print their text and end the program with exit code 0.
+// The parser is CLI11: its headers take seconds to compile, so flags.cc alone includes them. A main function
+// owns the Flags, on its one thread, and the values that they fill in.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -84,6 +85,13 @@ class Flags {
     return AddPositionalValue(name, &value, help);
   }
 
+  /// Names of the flag `own` in other programs: they are read as that flag on the command line, as are names
+  /// with underscores, and --help lists them. REQUIRES: these are the program's flags, and it has `own`.
+  void Alias(const std::string& own, const std::vector<std::string>& others);
+  /// What to say to somebody who gives one of these flags, which the program does not have: what to use
+  /// instead, a clause without a full stop. REQUIRES: these are the program's flags.
+  void Instead(const std::vector<std::string>& names, const std::string& advice);
+
   /// Adds a command and returns its flags, which this object owns. The command line of a program with
   /// commands must name one of them.
   Flags& Command(const std::string& name, const std::string& description);
@@ -99,11 +107,15 @@ class Flags {
   Flag AddValue(const std::string& name, FlagValue value, const std::string& help);
   Flag AddPositionalValue(const std::string& name, FlagValue value, const std::string& help);
   std::vector<std::string> WithEnvironment(int argc, char** argv) const;
+  bool Knows(const std::string& flag) const;
+  std::string OwnName(const std::string& word) const;
 
   const FlagSources sources_;
   const std::unique_ptr<CLI::App> program_;  // null for a command
   CLI::App* const app_;                      // the program, or a command that the program's app owns
   std::vector<std::unique_ptr<Flags>> commands_;
+  std::map<std::string, std::string> aliases_;  // other programs' names to ours, all without dashes
+  std::map<std::string, std::string> instead_;  // names that the program lacks to what is used instead
 };
 
 }  // namespace numoe

@@ -70,11 +70,28 @@ absl::Status CheckNoGpuFlags(const ServingOptions& options, const std::string& w
     flag = "--gpu-prefill-token-threshold=" + ToString(options.capacity.gpu_prefill);
   if (const int experts = options.capacity.gpu_experts.value_or(0); experts > 0)
     flag = fmt::format("--num-gpu-experts={}", experts);
+  if (options.device.gpu_memory) flag = "--gpu-memory=" + options.device.gpu_memory->text;
+  if (!options.expert_heat_file.empty()) flag = "--expert-heat-file=" + options.expert_heat_file;
   if (flag.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
       "{} needs a GPU, and --device={} has none{}{}; start it with --device=cuda where one is, or "
       "leave the flag out: the workers then compute all experts",
       flag, DeviceWord(options.device), why.empty() ? "" : ": ", why));
+}
+
+// What only the CPU device does, and the model is on a GPU.
+absl::Status CheckNoCpuFlags(const DeviceOptions& device) {
+  std::string flag;
+  if (device.threads > 0) flag = fmt::format("--threads={}", device.threads);
+  if (device.precision != Precision::kFast)
+    flag = fmt::format("--activations={}", PrecisionName(device.precision));
+  if (device.dense_format) flag = fmt::format("--dense-format={}", WeightFormatName(*device.dense_format));
+  if (flag.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{} changes nothing on a GPU, which holds these matrices as published and multiplies them "
+                  "in BF16; leave the "
+                  "flag out, or start with --device=cpu",
+                  flag));
 }
 
 }  // namespace
@@ -86,6 +103,7 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const ServingOptions& options) {
     ASSIGN_OR_RETURN(no_gpu, choice.FindGpu(options.plan));
   }
   if (choice.gpu()) {
+    RETURN_IF_ERROR(CheckNoCpuFlags(options.device));
     RETURN_IF_ERROR(choice.FindRoom());
   } else {
     RETURN_IF_ERROR(CheckNoGpuFlags(options, no_gpu));

@@ -58,6 +58,23 @@ TEST_F(FlagsTest, OneLineAndCodeTwo) {
   EXPECT_THAT(no_file.error.substr(0, no_file.error.size() - 1), Not(HasSubstr("\n")));
 }
 
+TEST_F(FlagsTest, NamesOfOtherProgramsAreReadOrAnswered) {
+  Flags flags("program", "For a test.");
+  flags.Add("port", port_, "Port of the server");
+  flags.Alias("port", {"listen-port"});
+  flags.Instead({"socket", "s"}, "--port takes the number of a port");
+  EXPECT_EQ(ParseWords(flags, {"--listen-port", "7"}).code, -1);
+  EXPECT_EQ(port_, 7);
+  EXPECT_EQ(ParseWords(flags, {"--listen_port=8"}).code, -1);
+  EXPECT_EQ(port_, 8);
+  for (const char* name : {"--socket", "-s", "--socket=x"}) {
+    const ParsedFlags refused = ParseWords(flags, {name});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.error, HasSubstr(": --port takes the number of a port; see program --help"));
+  }
+  EXPECT_EQ(ParseWords(flags, {"--listen-port", "7", "--port", "9"}).code, 2) << "given twice";
+}
+
 TEST_F(FlagsTest, TheCommandLineWinsThenTheEnvironmentThenTheFile) {
   WriteFile("port = 2\n");
   Flags flags("program", "A test's.");
@@ -123,8 +140,8 @@ TEST_F(FlagsTest, VersionIsPrintedWhateverElseIsMissing) {
 TEST_F(FlagsTest, HelpHasDefaultsUnlessTheyAreHidden) {
   int length = 77;
   Flags flags("program", "A test's.");
-  flags.Add("port", port_, "Of the server").Range(0, 9);
-  flags.Add("length", length, "Of a text").HideDefault();
+  flags.Add("port", port_, "Port of the server").Range(0, 9);
+  flags.Add("length", length, "Length of a text").HideDefault();
   const ParsedFlags parsed = ParseWords(flags, {"--help"});
   EXPECT_EQ(parsed.code, 0);
   EXPECT_EQ(parsed.error, "");

@@ -34,8 +34,24 @@ TEST(DeviceChoiceTest, WhatOnlyAGpuDoesIsRefusedWithoutOne) {
               AllOf(HasSubstr("--num-gpu-experts=8 needs a GPU"), HasSubstr("--device=cpu")));
   EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--gpu-prefill-token-threshold", "auto"}),
               HasSubstr("--gpu-prefill-token-threshold=auto needs a GPU"));
+  EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--gpu-memory", "10GiB"}),
+              HasSubstr("--gpu-memory=10GiB needs a GPU"));
+  EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--expert-heat-file", "/x"}),
+              HasSubstr("--expert-heat-file=/x needs a GPU"));
   for (const char* const experts : {"0", "auto"})
     EXPECT_TRUE(DeviceChoice::Make(ServingOptionsOf({"--device", "cpu", "--num-gpu-experts", experts})).ok());
+}
+
+TEST(DeviceChoiceTest, WhatOnlyTheCpuDoesIsRefusedWithAGpu) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--threads", "2"}, "--threads=2"},
+      {{"--activations", "bf16"}, "--activations=bf16"},
+      {{"--dense-format", "int8"}, "--dense-format=int8"}};
+  for (const auto& [flag, said] : cases) {
+    std::vector<std::string> words = {"--plan", "--gpu-memory", "10GiB"};
+    words.insert(words.end(), flag.begin(), flag.end());
+    EXPECT_THAT(NoDeviceFor(words), HasSubstr(said + " changes nothing on a GPU"));
+  }
 }
 
 TEST(DeviceChoiceTest, APlanIsForACardThatNeedNotBeHere) {
@@ -46,8 +62,6 @@ TEST(DeviceChoiceTest, APlanIsForACardThatNeedNotBeHere) {
   EXPECT_GT(choice->room().available, uint64_t{8} << 30);
   EXPECT_EQ(DeviceChoice::Make(ServingOptionsOf({"--plan", "--gpu-memory", "1GiB"}))->room().available, 0u)
       << "all of it is the driver's";
-  EXPECT_FALSE(
-      DeviceChoice::Make(ServingOptionsOf({"--plan", "--device", "cpu", "--gpu-memory", "10GiB"}))->gpu());
 }
 
 TEST(PlanServingTest, SaysWhatAModelTakesOfThisHostOrOfACard) {

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 
 std::string RefusalOf(std::vector<std::string> words) {
-  words.insert(words.begin(), {"--model", "m", "--workers", "a:1"});
+  words.insert(words.begin(), {"--model", ".", "--workers", "a:1"});
   const absl::StatusOr<ServingCommand> command = ReadServingWords(std::move(words));
   EXPECT_TRUE(absl::IsInvalidArgument(command.status())) << command.status();
   return std::string(command.status().message());
@@ -119,13 +119,13 @@ TEST(ServingOptionsTest, AWordThatIsNoneIsRefusedWithItsFlag) {
 TEST(ServingOptionsTest, WorkersHaveAddresses) {
   for (const std::string address :
        {"nonsense", "unix:", "host:", "host:0", "host:70000", ":7070", "host:7x"}) {
-    const auto command = ReadServingWords({"--model", "m", "--workers", address});
+    const auto command = ReadServingWords({"--model", ".", "--workers", address});
     EXPECT_THAT(std::string(command.status().message()),
                 HasSubstr("--workers: found \"" + address + "\", expected HOST:PORT or unix:PATH"));
   }
-  EXPECT_THAT(std::string(ReadServingWords({"--model", "m"}).status().message()),
+  EXPECT_THAT(std::string(ReadServingWords({"--model", "."}).status().message()),
               HasSubstr("--workers is missing"));
-  EXPECT_TRUE(ReadServingWords({"--model", "m", "--plan"}).ok()) << "a plan needs none";
+  EXPECT_TRUE(ReadServingWords({"--model", ".", "--plan"}).ok()) << "a plan needs none";
 }
 
 TEST(ServingOptionsTest, WhatContradictsItselfIsRefused) {
@@ -147,7 +147,7 @@ TEST(ServingOptionsTest, WhatTheParserSaidNeedsNoMoreWords) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   const auto version = ReadServingWords({"--version"}),
-             wrong = ReadServingWords({"--model", "m", "--port", "-1"});
+             wrong = ReadServingWords({"--model", ".", "--port", "-1"});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("--port=-1"));
   EXPECT_THAT(::testing::internal::GetCapturedStdout(), HasSubstr("numoe-coordinator"));
   ASSERT_TRUE(version.ok() && wrong.ok());
