@@ -33,16 +33,12 @@ constexpr AliasRow kAliasRows[] = {NUMOE_METRIC_ALIASES(NUMOE_ALIAS_ROW)};
 std::string MetricReference() {
   std::string text =
       "# Metrics\n\n"
-      "Generated from `common/observe/metric_list.h`; do not edit. The coordinator and the router serve them "
-      "at "
-      "`/metrics` of their API's port,\na worker on `--metrics-port`. All of a daemon's metrics without "
-      "labels exist from "
-      "its "
-      "start; one with labels has the\nseries that have occurred, and those of workers and of reasons from "
-      "the "
-      "start. A scraper gets Prometheus' text or OpenMetrics 1.0, and gzip, as its Accept headers ask; only "
-      "OpenMetrics has\nexemplars: the traces of requests in the buckets of `numoe_request_duration_seconds` "
-      "and "
+      "Generated from `common/observe/metric_list.h`; do not edit. The coordinator and the router serve\n"
+      "their metrics at `/metrics` on the port of their API, a worker on `--metrics-port`. A metric without\n"
+      "labels exists from the start of the daemon. One with labels has a series for each set of labels that\n"
+      "has occurred; the series of workers and of reasons exist from the start. A scraper gets Prometheus'\n"
+      "text format or OpenMetrics 1.0, and gzip, as its Accept headers ask. Only OpenMetrics has exemplars:\n"
+      "they name the traces of requests in the buckets of `numoe_request_duration_seconds` and\n"
       "`numoe_time_to_first_token_seconds`.\n\n"
       "| metric | type | daemon | labels | what it is |\n|---|---|---|---|---|\n";
   for (const Row& row : kRows)
@@ -50,9 +46,9 @@ std::string MetricReference() {
         fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, row.type, row.daemon, row.labels, row.help);
   text +=
       "\n## Names of vLLM and SGLang\n\n"
-      "The coordinator's metrics under the names that dashboards, autoscalers and endpoint pickers know, "
-      "with "
-      "the labels\n`model_name` and `engine=\"0\"` (vLLM) or `engine_type=\"unified\"` (SGLang).\n\n"
+      "The coordinator also serves these metrics under the names that dashboards, autoscalers and endpoint\n"
+      "pickers know, with the labels `model_name` and `engine=\"0\"` (vLLM) or `engine_type=\"unified\"`\n"
+      "(SGLang).\n\n"
       "| theirs | NUMoE's | labels renamed |\n|---|---|---|\n";
   for (const AliasRow& alias : kAliasRows) {
     const std::string renamed =

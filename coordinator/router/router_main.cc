@@ -34,18 +34,22 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
               "NUMoE router: one port in front of several coordinators that share the same expert workers.");
   flags
       .Add("backends", f.backends,
-           "URLs of all coordinators, separated by commas: http://HOST:PORT; dns+http://HOST:PORT: one for "
-           "every address that the name has, which are followed")
+           "URLs of all coordinators, separated by commas: http://HOST:PORT is one coordinator, "
+           "dns+http://HOST:PORT one for every address that HOST resolves to, followed as they change")
       .CommaSeparated()
       .Required();
-  flags.Add("dns-refresh-ms", f.dns_refresh_ms, "How often the names of dns+ backends are looked up")
+  flags
+      .Add("dns-refresh-ms", f.dns_refresh_ms,
+           "Milliseconds between two lookups of the host name of each dns+ backend")
       .Positive();
   net::AddServerFlags(flags, {f.server, f.access, f.port_file});
-  flags.Add("drain-timeout-ms", f.drain_timeout_ms, "How long running requests may finish after SIGTERM")
+  flags
+      .Add("drain-timeout-ms", f.drain_timeout_ms,
+           "Milliseconds that running requests may still take after SIGTERM before they are ended")
       .NonNegative();
   flags.AddSwitch("core-dumps", f.core_dumps, kCoreDumpsHelp);
-  flags.Add("log-level", f.log.level, "debug, info, warning, error");
-  flags.Add("log-format", f.log.format, "text or json");
+  flags.Add("log-level", f.log.level, "Least severe messages that are logged: debug, info, warning, error");
+  flags.Add("log-format", f.log.format, "Format of log lines: text or json");
   return flags.Parse(argc, argv);
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <filesystem>
 #include <string_view>
 
 #include "common/base/check.h"
@@ -16,8 +15,10 @@
 #include "common/kernels/kernels.h"
 #include "common/transport/peer_credentials.h"
 #include "common/transport/transport_limits.h"
+#include "common/weights/model_place.h"
 #include "common/weights/weights_limits.h"
 #include "coordinator/net/http/server_flags.h"
+#include "coordinator/startup/peer_flags.h"
 #include "coordinator/startup/startup_limits.h"
 
 namespace numoe::startup {
@@ -44,164 +45,206 @@ struct ServingFlags {
 void AddWorkerFlags(Flags& flags, ServingFlags& f) {
   flags
       .Add("workers", f.options.workers.addresses,
-           "Addresses of all expert workers: HOST:PORT or unix:PATH, separated by commas; needed but for "
-           "--plan")
+           "Addresses of all expert workers, HOST:PORT or unix:PATH, separated by commas; required, except "
+           "with --plan")
       .CommaSeparated();
   flags.Add("worker-ssl-certfile", f.options.workers.tls.certificate,
-            "PEM file with the certificate chain that workers at HOST:PORT are shown (mutual TLS); default: "
-            "plain text");
-  flags.Add("worker-ssl-keyfile", f.options.workers.tls.key, "PEM file with its key");
+            "PEM file with the certificate chain that the coordinator presents to workers at HOST:PORT "
+            "(mutual TLS); needs --worker-ssl-keyfile and --worker-ssl-ca-certs. Default: plain text");
+  flags.Add("worker-ssl-keyfile", f.options.workers.tls.key,
+            "PEM file with the private key of --worker-ssl-certfile");
   flags.Add("worker-ssl-ca-certs", f.options.workers.tls.ca_certs,
-            "PEM file with the CAs that workers' certificates are of");
+            "PEM file with the certificate authorities (CAs) that the workers' certificates must come from");
 }
 
 void AddApiFlags(Flags& flags, ServingFlags& f) {
   flags
-      .Add("reasoning-parser", f.options.api.reasoning_parser,
-           "What tells reasoning from the answer: auto (by the vocabulary), think, none")
-      .OneOf({"auto", "think", "none"});
+      .Add(
+          "reasoning-parser", f.options.api.reasoning_parser,
+          "How reasoning is separated from the answer: think (it is the text between <think> and </think>), "
+          "none (not at all), auto (think if the vocabulary has these two tokens), or think by the name that "
+          "vLLM or SGLang has for a model's parser")
+      .OneOf(ReasoningParserWords());
   flags
-      .Add("tool-call-parser", f.options.api.tool_call_parser,
-           "Form of tool calls: auto (by vocabulary and template), kimi_k2, deepseek_v3, hermes, "
-           "qwen3_coder, none")
-      .OneOf({"auto", "kimi_k2", "deepseek_v3", "hermes", "qwen3_coder", "none"});
+      .Add(
+          "tool-call-parser", f.options.api.tool_call_parser,
+          "Format in which the model writes tool calls: auto (chosen by the vocabulary and the chat "
+          "template), kimi_k2, deepseek_v3, hermes, qwen3_coder, none, or a name that vLLM or SGLang has for "
+          "one of these")
+      .OneOf(ToolCallParserWords());
   flags.Add("chat-template", f.options.api.chat_template,
             "File with the chat template (Jinja) to use instead of the model's own");
   flags
-      .Add(
-          "lock-sampling", f.locked_sampling,
-          "NAME=NUMBER or NAME=LOW..HIGH, separated by commas: sampling parameters that no request may "
-          "choose "
-          "otherwise; thinking:NAME=... and instant:NAME=... count for conversations that may think, or that "
-          "switch thinking off: temperature=0.6..1.0, or thinking:temperature=1.0,instant:temperature=0.6")
+      .Add("lock-sampling", f.locked_sampling,
+           "Sampling parameters to lock, as NAME=NUMBER or NAME=LOW..HIGH, separated by commas, such as "
+           "temperature=0.6..1.0; a request that asks for another value is refused. The prefix thinking: or "
+           "instant: applies a lock only to conversations that may think or that switch thinking off, as in "
+           "thinking:temperature=1.0,instant:temperature=0.6")
       .CommaSeparated();
   flags
       .Add("request-timeout-s", f.options.api.request_timeout_s,
-           "How long a request may take, in seconds; 0: any time")
+           "Seconds after which a request ends with what was generated so far, or with status 504 if that is "
+           "nothing, unless the request has a timeout of its own; 0: no limit")
       .NonNegative();
 }
 
-void AddEngineFlags(Flags& flags, ServingFlags& f) {
-  flags.Add("max-num-seqs", f.options.capacity.sequences_max, "Sequences that run at once")
+void AddCapacityFlags(Flags& flags, ServingFlags& f) {
+  flags
+      .Add("max-num-seqs", f.options.capacity.sequences_max,
+           "Maximum number of sequences that are computed at the same time; others wait in the queue")
       .Range(1, limits::kRunningSequencesMax);
-  flags.Add("max-num-batched-tokens", f.options.capacity.step_tokens, "Tokens in one step")
+  flags
+      .Add("max-num-batched-tokens", f.options.capacity.step_tokens,
+           "Maximum number of tokens, of prompts and answers together, in one model step; at least "
+           "--max-num-seqs. Larger steps need more memory")
       .Range(1, limits::kCallTokensMax);
   flags
       .Add("max-model-len", f.options.capacity.model_len_max,
-           "Context length, prompt and answer; 0: the model's, as far as the cache holds it")
+           "Maximum number of tokens of one sequence, prompt and answer together. 0: the model's own limit; "
+           "the model's limit and the size of the KV cache always apply as well")
       .Range(int64_t{0}, limits::kPositionsMax);
   flags
       .Add("max-total-tokens", f.options.capacity.kv_tokens,
-           "Tokens in the KV cache; 0: room for max-num-seqs of 4096 tokens, on a GPU all that the rest "
-           "leaves")
+           "Size of the KV cache in tokens. 0: on a CPU 4096 tokens for each of --max-num-seqs sequences; on "
+           "a GPU the memory that is left after everything else, up to what these sequences can use")
       .Range(int64_t{0}, limits::kKvTokensMax);
   flags
       .Add("kv-cache-dtype", f.kv_cache_dtype,
-           "KV cache in: auto (bf16), bf16 (bfloat16), fp8_e4m3 (fp8): about half the bytes of bf16")
+           "Data type of the KV cache: auto (bf16), bf16 (or bfloat16), fp8_e4m3 (or fp8), which takes about "
+           "half the memory of bf16")
       .OneOf({"auto", "bf16", "bfloat16", "fp8_e4m3", "fp8"});
   flags
       .Add("max-queued-requests", f.options.queue_max,
-           "Requests waiting before 429; an API key that has none waiting may always add one")
+           "Maximum number of waiting requests; further ones are refused with status 429. An API key that "
+           "has no waiting request may always add one")
       .Range(1, 1 << 20);
-  flags.Add("data-path", f.data_path, "Layer calls over: auto, shm, grpc").OneOf({"auto", "shm", "grpc"});
+  flags.AddSwitch("plan", f.options.plan,
+                  "Print how much memory the model takes and exit without serving. With --gpu-memory, plan "
+                  "for a GPU of that size, which does not have to be in this machine");
+}
+
+void AddEngineFlags(Flags& flags, ServingFlags& f) {
+  flags
+      .Add("data-path", f.data_path,
+           "How layer calls reach the workers: auto (shared memory if the worker is on this host and offers "
+           "it, otherwise gRPC), shm (shared memory only), grpc")
+      .OneOf({"auto", "shm", "grpc"});
   flags.Add("shared-memory-group", f.shared_memory_group,
-            "Group, by name or number, whose processes' shared memory is used besides that of this one's own "
-            "user and root; this process must be in it; give both ends the same; default: none");
+            "Group (name or number) whose processes may share memory with the coordinator, in addition to "
+            "processes of its own user and of root. The coordinator must be a member, and the workers need "
+            "the same flag; default: none");
   flags
       .Add("worker-start-timeout-ms", f.options.workers.start_timeout_ms,
-           "How long the start waits for all workers, who may be loading; 0: for ever")
+           "Milliseconds that the start waits for the workers while nothing moves: no worker becomes ready, "
+           "and none loads more of its weights. Then the coordinator exits with an error; 0: no limit")
       .NonNegative();
-  flags.Add("worker-deadline-ms", f.options.worker_deadline_ms, "How long requests wait for a lost worker")
+  flags
+      .Add("worker-deadline-ms", f.options.worker_deadline_ms,
+           "Milliseconds that requests wait for a lost worker to come back before they end with an error")
       .NonNegative();
   flags
       .Add("drain-timeout-ms", f.options.drain_timeout_ms,
-           "How long running requests may finish after SIGTERM")
+           "Milliseconds that running requests may still take after SIGTERM before they are ended")
       .NonNegative();
   flags
       .Add("live-deadline-ms", f.options.live_deadline_ms,
-           "How long the engine may spend on one layer before /live says that the process is stuck")
+           "Milliseconds that the engine may compute without starting or ending a layer call before GET "
+           "/live reports it as stuck; the time that a call waits for the workers does not count")
       .Positive();
   flags.AddSwitch("deterministic", f.options.deterministic,
-                  "The same request and seed give the same text under any load");
+                  "Give the same text for the same request and seed whatever other requests run. This costs "
+                  "speed, because neither the chunks of prompts nor the kernels adapt to the load");
   flags.AddSwitch("disable-prefix-caching", f.disable_prefix_caching,
-                  "Compute every prompt from its first token, whatever was computed before");
+                  "Compute every prompt from its first token instead of reusing the KV cache of earlier "
+                  "prompts that begin alike");
   flags.AddSwitch("share-prefix-cache", f.options.share_prefix_cache,
-                  "What was computed for one API key is used for the others, too: how soon an answer begins "
-                  "then tells a key what another one has asked");
+                  "Let all API keys reuse each other's cached prompt prefixes. How soon an answer begins "
+                  "then tells a key whether another one has sent the same prompt");
   flags
       .Add("decode-stretch-max", f.options.decode_stretch_max,
-           "How much longer a step may take for prompts while others decode, as a factor; 0: any")
+           "Limit on how much longer a step may take because it also computes prompt tokens, as a multiple "
+           "of a step that only decodes; 0: no limit. Smaller values keep answers steady, larger ones finish "
+           "prompts sooner; not used with --deterministic")
       .Range(0.0, 1e6);
   flags
       .Add("max-deferred-experts-per-token", f.options.deferred_experts,
-           "Routed experts of a token that arrive one layer later, those with the smallest weights: the "
-           "workers compute them during the next layer's attention; 0: none, exact")
+           "Number of each token's routed experts, those with the smallest weights, whose results are added "
+           "one layer later, so that the workers compute them during the next layer's attention; 0: none, "
+           "exact. Applies to steps that only decode, and with --deterministic to all steps")
       .Range(0, limits::kExpertsPerTokenMax - 1);
   flags.Add("two-batch-overlap", f.two_batch_overlap,
-            "Tokens of a step from which on it is cut in two halves, of which the device computes one while "
-            "the workers have the other; auto: where that measures faster, with a GPU or with workers on "
-            "other hosts; off: never");
+            "Smallest number of tokens of a step that is split into two halves, so that the device computes "
+            "one half while the workers compute the experts of the other. auto: split where a measurement "
+            "finds that faster, if there is a GPU or a worker at HOST:PORT; off: never split");
 }
 
 // The exit code to leave with, or -1 to go on.
 int ParseFlags(int argc, char** argv, ServingFlags& f) {
-  Flags flags(
-      "numoe-coordinator",
-      "NUMoE coordinator: attention, routing and the OpenAI API; routed experts come from expert workers.");
+  Flags flags("numoe-coordinator",
+              "NUMoE coordinator: computes attention and routing and serves the OpenAI API. Expert workers "
+              "compute the routed experts.");
   flags
       .Add("model", f.options.model,
-           "Checkpoint directory (config.json, *.safetensors, tokenizer files), or a .gguf file")
+           "Model to serve: a checkpoint directory (config.json, *.safetensors, tokenizer files), a .gguf "
+           "file, or the name of a repository (ORG/NAME) in Hugging Face's cache on this host")
       .Required();
   AddWorkerFlags(flags, f);
   flags
       .Add("served-model-name", f.options.served_model_names,
-           "Model names in the API, separated by commas; the first one is that of metrics and traces; "
-           "default: "
-           "the directory's or file's name")
+           "Names of the model in the API, separated by commas; metrics and traces use the first one. "
+           "Default: the name of the directory, of the file without .gguf, or of the repository")
       .CommaSeparated();
   net::AddServerFlags(flags, {f.options.api.server, f.options.api.access, f.options.api.port_file});
   AddApiFlags(flags, f);
+  AddCapacityFlags(flags, f);
   AddEngineFlags(flags, f);
-  flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
+  flags.Add("isa", f.isa,
+            "Instruction set of the CPU kernels: auto (the best that this CPU supports), scalar, avx2, "
+            "avx512, amx");
   flags.Add("dense-format", f.dense_format,
-            "Format of attention's, shared experts' and the head's matrices: auto (as published), bf16, "
-            "int8, int4");
+            "Format in which the CPU device holds the matrices of attention, dense layers, shared experts "
+            "and the output head: auto (as published), bf16, int8, int4. int8 and int4 save memory, but may "
+            "round the weights");
   flags.Add("activations", f.activations,
-            "auto: INT8 where many tokens meet INT4 or INT8 weights, else BF16 or two INT8 rows; bf16: those "
-            "always; fp32: exact "
-            "and slow");
-  flags.Add("threads", f.options.device.threads, "Compute threads; 0: every CPU this process may use")
+            "Precision of the activations on the CPU. auto: INT8 where many tokens are multiplied by INT4 or "
+            "INT8 weights, otherwise BF16 or two INT8 rows (15 bits together); bf16: the latter for any "
+            "number of tokens; fp32: exact and slow");
+  flags
+      .Add("threads", f.options.device.threads,
+           "Compute threads of the CPU device; 0: one for each CPU that this process may use, fewer under a "
+           "CPU quota")
       .Range(0, limits::kThreadsMax);
   flags.Add("device", f.device,
-            "Where attention and dense layers run: auto (a GPU if there is one), cpu, cuda, cuda:N");
+            "Where attention and dense layers run: auto (a GPU if there is one that can be used, otherwise "
+            "the CPU), cpu, cuda, cuda:N (GPU number N, by default 0)");
   flags.Add("gpu-memory", f.gpu_memory,
-            "Memory of the GPU to use at most, as in 80GiB; default: all that is free");
+            "Maximum amount of GPU memory to use, such as 80GiB or 24GB; default: all that is free");
   flags.Add("num-gpu-experts", f.num_gpu_experts,
-            "Routed experts of each layer that the GPU computes, the most used ones; auto: as many as fit");
+            "Number of routed experts of each layer, the most used ones, that the GPU holds and computes "
+            "instead of the workers; 0: none, auto: as many as fit");
   flags.Add("gpu-prefill-token-threshold", f.gpu_prefill_token_threshold,
-            "Prompt tokens of a step from which on the GPU fetches the experts from the workers' memory "
-            "(their --share-experts) and computes them itself; auto: where that is faster, measured at "
-            "start; off: never");
+            "Smallest number of prompt tokens of a step for which the GPU fetches the experts from the "
+            "memory of the workers (which need --share-experts) and computes them itself. auto: from where "
+            "that is faster, measured at start; off: never");
   flags.Add("expert-heat-file", f.options.expert_heat_file,
-            "File that keeps the experts' use over restarts; default: it is measured anew");
-  flags.AddSwitch(
-      "plan", f.options.plan,
-      "Say what the model takes of memory and end; with --gpu-memory for a GPU that need not be here");
-  flags.Add(
-      "memory-reservations", f.options.memory_reservations,
-      "Folder in which the daemons of one user on this host tell each other what memory they will take: with "
-      "mode 700, for this alone, the same for all of them; auto: /dev/shm/numoe-UID");
-  flags.Add(
-      "otlp-endpoint", f.options.otlp_endpoint,
-      "OpenTelemetry collector (OTLP over HTTP, http://HOST:4318) that traces of requests go to; default: "
-      "none");
+            "File that keeps how often each expert is used, so that --num-gpu-experts finds the most used "
+            "ones right after a restart. Default: none, counting starts from zero after each start");
+  flags.Add("memory-reservations", f.options.memory_reservations,
+            "Folder in which all NUMoE processes of one user on this host record how much memory they will "
+            "take. It must have mode 700 and be used for nothing else; auto: /dev/shm/numoe-UID");
+  flags.Add("otlp-endpoint", f.options.otlp_endpoint,
+            "OpenTelemetry collector that request traces are sent to (OTLP over HTTP), such as "
+            "http://HOST:4318; default: none");
   flags
       .Add("trace-ratio", f.options.trace_ratio,
-           "Share of the requests that are traced where the client's traceparent does not say, 0 to 1")
+           "Share (0 to 1) of requests that are traced with --otlp-endpoint, where the client's traceparent "
+           "header does not decide")
       .Range(0.0, 1.0);
   flags.AddSwitch("core-dumps", f.options.core_dumps, kCoreDumpsHelp);
-  flags.Add("log-level", f.options.log.level, "debug, info, warning, error");
-  flags.Add("log-format", f.options.log.format, "text or json");
+  flags.Add("log-level", f.options.log.level,
+            "Least severe messages that are logged: debug, info, warning, error");
+  flags.Add("log-format", f.options.log.format, "Format of log lines: text or json");
+  AddPeerFlags(flags);
   return flags.Parse(argc, argv);
 }
 
@@ -306,11 +349,6 @@ execution::DataPath DataPathOf(const std::string& word) {
   return execution::DataPath::kAuto;
 }
 
-std::string DefaultName(const std::string& model) {
-  const std::filesystem::path path = std::filesystem::weakly_canonical(model);
-  return (path.extension() == ".gguf" ? path.stem() : path.filename()).string();
-}
-
 // What contradicts itself, whatever the machine and the model.
 absl::Status CheckTogether(const ServingOptions& o) {
   const CapacityRequest& capacity = o.capacity;
@@ -356,9 +394,13 @@ absl::StatusOr<ServingOptions> OptionsFrom(ServingFlags f) {
   ASSIGN_OR_RETURN(o.workers.shared_memory_group, ParseSharedMemoryGroup(f.shared_memory_group));
   o.workers.data_path = DataPathOf(f.data_path);
   o.prefix_caching = !f.disable_prefix_caching;
-  if (o.served_model_names.empty()) o.served_model_names = {DefaultName(o.model)};
+  o.api.reasoning_parser = OwnReasoningParser(o.api.reasoning_parser);
+  o.api.tool_call_parser = OwnToolCallParser(o.api.tool_call_parser);
   RETURN_IF_ERROR(CheckTogether(o));
   ASSIGN_OR_RETURN(o.api.locked, serving::ParseSamplingLocks(f.locked_sampling));
+  ASSIGN_OR_RETURN(ModelPlace place, FindModel(o.model));
+  o.model = std::move(place.path);
+  if (o.served_model_names.empty()) o.served_model_names = {std::move(place.name)};
   return std::move(o);
 }
 

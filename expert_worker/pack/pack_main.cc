@@ -82,26 +82,41 @@ int RunInspect(const InspectOptions& options) {
 }  // namespace numoe::worker
 
 int main(int argc, char** argv) {
-  numoe::Flags flags("numoe-pack",
-                     "Looks into checkpoints, and packs their experts ahead of time for workers to map.",
-                     numoe::FlagSources::kCommandLine);
+  numoe::Flags flags(
+      "numoe-pack",
+      "Shows what checkpoints hold, and packs their experts ahead of time so that workers start faster.",
+      numoe::FlagSources::kCommandLine);
   numoe::worker::InspectOptions inspect;
-  numoe::Flags& look = flags.Command("inspect", "What a checkpoint or a packed folder holds, and what fits");
-  look.AddPositional("model", inspect.model, "Checkpoint or folder of packed shards").Required();
-  look.Add("workers", inspect.workers, "Slices in all").Range(1, 64);
-  look.AddSwitch("verify", inspect.verify, "Packed shards: read all of them and compare checksums");
-  look.Add("threads", inspect.threads, "For --verify; 0: every CPU").Range(0, 4096).HideDefault();
+  numoe::Flags& look = flags.Command(
+      "inspect",
+      "Shows what a checkpoint or a packed folder holds, and how much memory a worker needs for it");
+  look.AddPositional("model", inspect.model,
+                     "Checkpoint (directory or .gguf file), or a folder of packed shards")
+      .Required();
+  look.Add("workers", inspect.workers, "Number of slices to divide a checkpoint into").Range(1, 64);
+  look.AddSwitch("verify", inspect.verify, "Read all packed shards and compare their checksums");
+  look.Add("threads", inspect.threads, "Threads for --verify; 0: one for each CPU that this process may use")
+      .Range(0, 4096);
   numoe::worker::ConvertOptions convert;
   std::string format = "auto", slice = "intermediate";
-  numoe::Flags& pack = flags.Command("convert", "Packs experts into shards; goes on where it was stopped");
-  pack.AddPositional("model", convert.model, "Checkpoint").Required();
-  pack.Add("out", convert.out, "Folder for the shards").Required();
-  pack.Add("format", format, "auto (as published), raw_int4, int4, int8, bf16, fp8");
-  pack.Add("workers", convert.workers, "Slices in all").Range(1, 64);
-  pack.Add("slice", slice, "intermediate: 1/N of every expert; expert: whole experts")
+  numoe::Flags& pack = flags.Command(
+      "convert", "Packs the experts of a checkpoint into shards; continues where an earlier run was stopped");
+  pack.AddPositional("model", convert.model, "Checkpoint (directory or .gguf file)").Required();
+  pack.Add("out", convert.out, "Folder to write the shards to; it is created if it does not exist")
+      .Required();
+  pack.Add("format", format,
+           "Format of the packed experts: auto (as published), " + numoe::WeightFormatNames());
+  pack.Add("workers", convert.workers,
+           "Number of slices, one for each worker (--worker-count of numoe-expert-worker)")
+      .Range(1, 64);
+  pack.Add("slice", slice,
+           "What each slice holds: intermediate (1/N of every expert) or expert (1/N of the experts, each of "
+           "them complete), where N is --workers")
       .OneOf({"intermediate", "expert"});
-  pack.Add("threads", convert.threads, "0: every CPU").Range(0, 4096).HideDefault();
-  pack.AddSwitch("verify", convert.verify, "Check the data of shards that are there, too");
+  pack.Add("threads", convert.threads, "Threads; 0: one for each CPU that this process may use")
+      .Range(0, 4096);
+  pack.AddSwitch("verify", convert.verify,
+                 "Also check the data of existing shards, and pack damaged ones again");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-pack"}).ok()) return 2;
   const auto wanted = numoe::ParseWeightFormatOrAuto(format);

@@ -12,6 +12,7 @@
 #include "common/kernels/kernels.h"
 #include "common/topology/number_list.h"
 #include "common/transport/peer_credentials.h"
+#include "common/weights/model_place.h"
 
 namespace numoe::worker {
 namespace {
@@ -46,132 +47,151 @@ struct WorkerFlags {
 
 void AddServiceFlags(Flags& flags, WorkerFlags& f) {
   flags.Add("listen", f.options.listen,
-            "gRPC address: HOST:PORT or unix:PATH; with --supervise the first one's, or unix:FOLDER");
+            "Address of the gRPC service: HOST:PORT or unix:PATH. With --supervise: HOST:PORT of the first "
+            "worker, from which the ports count up, or unix:FOLDER");
+  flags.Add("health-listen", f.health_listen,
+            "HOST:PORT that answers gRPC health checks in plain text from the start of the process, or none. "
+            "Service \"\" is healthy once the worker (with --supervise: every worker) is ready, service live "
+            "as long as the process answers");
+  flags.Add("ssl-certfile", f.options.tls.certificate,
+            "PEM file with the certificate chain that the worker presents at --listen HOST:PORT (mutual "
+            "TLS); needs --ssl-keyfile and --ssl-ca-certs. Default: no TLS");
+  flags.Add("ssl-keyfile", f.options.tls.key, "PEM file with the private key of --ssl-certfile");
   flags.Add(
-      "health-listen", f.health_listen,
-      "HOST:PORT of gRPC health checks in plain text from the start on (services \"\" and live), or none");
-  flags.Add(
-      "ssl-certfile", f.options.tls.certificate,
-      "PEM file with the certificate chain that --listen HOST:PORT shows (mutual TLS); default: no TLS");
-  flags.Add("ssl-keyfile", f.options.tls.key, "PEM file with its key");
-  flags.Add("ssl-ca-certs", f.options.tls.ca_certs,
-            "PEM file with the CAs that coordinators' certificates are of");
-  flags.AddSwitch("no-shared-memory", f.no_shared_memory, "Serve layer calls over gRPC only");
-  flags.Add(
-      "shared-memory-group", f.shared_memory_group,
-      "Group, by name or number, whose processes may share memory with this one besides those of its own "
-      "user and root, and connect to --listen unix:PATH; this process must be in it; give both ends the "
-      "same; default: none");
+      "ssl-ca-certs", f.options.tls.ca_certs,
+      "PEM file with the certificate authorities (CAs) that the coordinators' certificates must come from");
+  flags.AddSwitch("no-shared-memory", f.no_shared_memory,
+                  "Serve layer calls over gRPC only, also to coordinators on this host");
+  flags.Add("shared-memory-group", f.shared_memory_group,
+            "Group (name or number) whose processes may share memory with the worker and connect to --listen "
+            "unix:PATH, in addition to processes of its own user and of root. The worker must be a member, "
+            "and the coordinators need the same flag; default: none");
   flags.AddSwitch("share-experts", f.options.executor.memory.shared,
-                  "Let coordinators on this host map the weights, for prompts that a GPU computes itself");
+                  "Let coordinators on this host map the expert weights, so that a GPU can compute long "
+                  "prompts itself (see --gpu-prefill-token-threshold of numoe-coordinator)");
   flags
       .Add("drain-timeout-ms", f.drain_timeout_ms,
-           "How long coordinators that still compute are served after SIGTERM")
+           "Milliseconds after SIGTERM during which coordinators that still compute are served")
       .NonNegative();
-  flags.Add("metrics-host", f.options.metrics_host, "Address of the Prometheus endpoint");
+  flags.Add("metrics-host", f.options.metrics_host, "IP address of the Prometheus endpoint");
   flags
       .Add("metrics-port", f.metrics_port,
-           fmt::format("Port of the Prometheus endpoint; -1: {} + worker-index, 0: any free one",
-                       kFirstMetricsPort))
+           fmt::format(
+               "TCP port of the Prometheus endpoint; -1: {0} plus --worker-index, 0: any free port. With "
+               "--supervise: the port of the first worker (-1: {0}), from which the ports count up",
+               kFirstMetricsPort))
       .Range(-1, kPortMax);
 }
 
 Flag AddSliceFlags(Flags& flags, WorkerFlags& f) {
-  flags.Add("slice", f.slice, "intermediate: 1/N of every expert; expert: whole experts")
+  flags
+      .Add("slice", f.slice,
+           "What each worker holds: intermediate (1/N of every expert) or expert (1/N of the experts, each "
+           "of them complete), where N is --worker-count")
       .OneOf({"intermediate", "expert"});
   flags
       .Add("worker-index", f.options.executor.slice.worker_index,
-           "This worker's slice, 0 to worker-count - 1; with --supervise the first one's")
+           "Number of the slice that this worker holds, from 0 to --worker-count - 1; with --supervise the "
+           "slice of the first worker")
       .Range(0, limits::kWorkersMax - 1);
   return flags
       .Add("worker-count", f.options.executor.slice.worker_count,
-           "Slices in all; with --supervise by default those that it starts")
+           "Number of slices that the model is divided into, on all hosts together. Default with "
+           "--supervise: --worker-index plus the number of workers that it starts")
       .Range(1, limits::kWorkersMax);
 }
 
 void AddComputeFlags(Flags& flags, WorkerFlags& f) {
-  flags.Add("format", f.format, "How experts are held: auto (as published), " + WeightFormatNames());
+  flags.Add("format", f.format,
+            "Format in which the experts are held: auto (as published), " + WeightFormatNames());
   flags
       .Add("packed", f.packed,
-           "Packed weights: map them from the page cache, or copy them into huge pages of the worker's nodes")
+           "How a folder made by numoe-pack is loaded: map (use it in place in the page cache) or copy (into "
+           "huge pages on the worker's NUMA nodes, which --share-experts and --hugepages need)")
       .OneOf({"map", "copy"});
   flags
       .Add("hugepages", f.hugepages,
-           "Huge pages that are reserved for the weights: 2M or 1G, refused where too few are free; off: "
-           "transparent ones")
+           "Reserved huge pages to hold the weights in: 2M or 1G, where the worker refuses to start if too "
+           "few are free; off: transparent huge pages")
       .OneOf({"off", "2M", "1G"});
-  flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
-  flags.Add("activations", f.activations,
-            "auto: INT8 where many tokens share an expert, else BF16 or two INT8 rows; bf16: those always; "
-            "fp32: exact and slow");
+  flags.Add("isa", f.isa,
+            "Instruction set of the CPU kernels: auto (the best that this CPU supports), scalar, avx2, "
+            "avx512, amx");
+  flags.Add(
+      "activations", f.activations,
+      "Precision of the activations. auto: INT8 where many tokens share an expert, otherwise BF16 or two "
+      "INT8 rows (15 bits together); bf16: the latter for any number of tokens; fp32: exact and slow");
   flags.Add("threads", f.options.executor.threads,
-            "Compute threads; 0: this worker's share of its node's CPUs");
+            "Compute threads; 0: one for each CPU of this worker's share of its NUMA nodes");
   flags
-      .Add(
-          "numa-nodes", f.options.executor.numa_nodes,
-          "NUMA nodes to live on, separated by commas (sub-NUMA clusters of a socket); none: by worker-index")
+      .Add("numa-nodes", f.options.executor.numa_nodes,
+           "NUMA nodes that the worker runs on and keeps its memory on, separated by commas, such as the "
+           "sub-NUMA clusters of one socket; default: chosen by --worker-index")
       .CommaSeparated();
 }
 
 void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
-  flags.Add(
-      "memory-reservations", f.options.memory_reservations,
-      "Folder in which the daemons of one user on this host tell each other what memory they will take: with "
-      "mode 700, for this alone, the same for all of them; auto: /dev/shm/numoe-UID");
-  flags
-      .Add("pinning", f.pinning,
-           "required: refuse to start where CPUs are of several nodes or shared with others, or where the "
-           "nodes "
-           "have no room for the weights; preferred: say so")
-      .OneOf({"preferred", "required"});
+  flags.Add("memory-reservations", f.options.memory_reservations,
+            "Folder in which all NUMoE processes of one user on this host record how much memory they will "
+            "take. It must have mode 700 and be used for nothing else; auto: /dev/shm/numoe-UID");
   flags
       .Add(
-          "exclusive-cpus", f.options.exclusive_cpus,
-          "CPUs that were promised to this process alone (Kubernetes: its CPU request); another number found "
-          "means shared ones; 0: not known")
+          "pinning", f.pinning,
+          "What happens if the worker's CPUs are on several NUMA nodes or shared with other processes, or "
+          "its nodes lack memory for the weights: required (it refuses to start) or preferred (it logs that)")
+      .OneOf({"preferred", "required"});
+  flags
+      .Add("exclusive-cpus", f.options.exclusive_cpus,
+           "Number of CPUs that were promised to this process alone (in Kubernetes: its CPU request). If it "
+           "finds another number, its CPUs count as shared; 0: unknown")
       .Range(0, limits::kThreadsMax);
-  flags.AddSwitch("supervise", f.supervise,
-                  "Start a worker for each NUMA node that this process may use, and keep them running");
+  flags.AddSwitch(
+      "supervise", f.supervise,
+      "Start one worker for each NUMA node that this process may use, and restart workers that end or hang");
   flags
       .Add("worker-per", f.worker_per,
-           "With --supervise: a worker for each node, or for each package (socket)")
+           "With --supervise: start one worker for each NUMA node (node) or for each socket (package)")
       .OneOf({"node", "package"});
   flags
       .Add("local-workers", f.options.executor.local_workers,
-           "How many of --worker-count run on this host (successive slices): they divide its nodes and CPUs. "
-           "0: all of them; on a cpuset of one node, those found there. With --supervise: how many to start; "
-           "0: one for each node or package")
+           "Number of workers, of --worker-count in all, that run on this host and divide its NUMA nodes and "
+           "CPUs; they hold successive slices. 0: all of them, or if a cpuset leaves CPUs of one node, those "
+           "that are found there. With --supervise: the number to start; 0: one for each node or socket")
       .Range(0, limits::kWorkersMax);
   flags
       .Add("hung-after-ms", f.hung_after_ms,
-           "With --supervise: a worker that has served and does not say so for this long is killed and "
-           "started again; at least what it may take to drain")
+           "With --supervise: milliseconds without a good health answer after which a worker that has "
+           "already served is killed and started again; raised to --drain-timeout-ms plus 10 s if it is less")
       .Positive();
   flags
       .Add("load-stalled-after-ms", f.load_stalled_after_ms,
-           "With --supervise: the same for one that loads and has neither read nor made memory for this long")
+           "With --supervise: milliseconds without progress (bytes read, memory allocated) after which a "
+           "worker that is loading is killed and started again")
       .Positive();
 }
 
 // The exit code to leave with, or -1 to go on.
 int ParseFlags(int argc, char** argv, WorkerFlags& f) {
-  Flags flags(
-      "numoe-expert-worker",
-      "NUMoE expert worker: owns a slice of the experts of one model and computes it next to its memory.");
+  Flags flags("numoe-expert-worker",
+              "NUMoE expert worker: holds one slice of a model's experts in the memory of its NUMA nodes and "
+              "computes it there.");
   flags.Add("model", f.options.model,
-            "Checkpoint directory (config.json, *.safetensors), .gguf file, or what numoe-pack made of one; "
-            "required");
+            "Model whose experts to serve: a checkpoint directory (config.json, *.safetensors), a .gguf "
+            "file, or a folder made by numoe-pack; required, except with --preflight or --probe");
   AddServiceFlags(flags, f);
   const Flag worker_count = AddSliceFlags(flags, f);
   AddComputeFlags(flags, f);
   AddPlaceFlags(flags, f);
   flags.AddSwitch("preflight", f.options.preflight,
-                  "Check this machine's settings, print what is wrong, and exit");
+                  "Check the settings of this machine (and with --model whether its memory suffices), print "
+                  "what is wrong, and exit with 0 if nothing is, otherwise with 1");
   flags.Add("probe", f.probe,
-            "Ask the gRPC health of HOST:PORT or unix:PATH, and exit with 0 if it serves, else with 1");
+            "Ask the gRPC health service at HOST:PORT or unix:PATH whether it serves, and exit with 0 if it "
+            "does, otherwise with 1");
   flags.AddSwitch("core-dumps", f.options.core_dumps, kCoreDumpsHelp);
-  flags.Add("log-level", f.options.log.level, "debug, info, warning, error");
-  flags.Add("log-format", f.options.log.format, "text or json");
+  flags.Add("log-level", f.options.log.level,
+            "Least severe messages that are logged: debug, info, warning, error");
+  flags.Add("log-format", f.options.log.format, "Format of log lines: text or json");
   const int code = flags.Parse(argc, argv);
   f.worker_count_given = worker_count.Given();
   return code;
@@ -253,6 +273,10 @@ absl::StatusOr<WorkerOptions> OptionsFrom(WorkerFlags f) {
   const int first_port = kFirstMetricsPort + (f.supervise ? 0 : o.executor.slice.worker_index);
   o.metrics_port = f.metrics_port == -1 ? first_port : f.metrics_port;
   NUMOE_CHECK(0 <= o.metrics_port && o.metrics_port <= kPortMax) << o.metrics_port;
+  if (!o.model.empty()) {
+    ASSIGN_OR_RETURN(ModelPlace place, FindModel(o.model));
+    o.model = std::move(place.path);
+  }
   return std::move(o);
 }
 

@@ -10,44 +10,61 @@
 #include "expert_worker/tools/transport_bench.h"
 
 int main(int argc, char** argv) {
-  numoe::Flags flags("numoe-kernel-bench", "Measures what NUMoE's parts reach on this machine.",
-                     numoe::FlagSources::kCommandLine);
+  numoe::Flags flags(
+      "numoe-kernel-bench",
+      "Measures how fast the expert worker's parts run on this machine, compared with the machine's limits.",
+      numoe::FlagSources::kCommandLine);
   bool json = false;
   numoe::worker::MoeBenchOptions moe;
-  numoe::Flags& transport =
-      flags.Command("transport", "Shared-memory mailbox against gRPC, same payloads, pinned cores");
-  numoe::Flags& limits = flags.Command("limits", "Read bandwidth and arithmetic peaks by instruction set");
-  numoe::Flags& layer = flags.Command("moe", "One MoE layer through the worker's executor");
-  layer.Add("shape", moe.shape, "k2, deepseek-v3, qwen3-30b, qwen3-235b; tiny: a call's own cost");
-  layer.Add("experts", moe.experts, "Experts held in memory; 0: all of the model's").Range(0, 4096);
-  layer.Add("of", moe.of, "Experts that tokens are routed to, of which those held compute; 0: those held")
+  numoe::Flags& transport = flags.Command(
+      "transport", "Compares the shared-memory mailbox with gRPC, with the same payloads on pinned CPUs");
+  numoe::Flags& limits = flags.Command(
+      "limits", "Measures the memory bandwidth and the arithmetic peak of each instruction set");
+  numoe::Flags& layer = flags.Command("moe", "Measures one MoE layer in the worker's executor");
+  layer.Add("shape", moe.shape,
+            "Model whose layer is computed: k2, deepseek-v3, qwen3-30b, qwen3-235b, or tiny, which shows the "
+            "fixed cost of a call");
+  layer.Add("experts", moe.experts, "Number of experts held in memory; 0: all experts of a layer")
       .Range(0, 4096);
-  layer.Add("tokens", moe.tokens, "Tokens in a call, separated by commas").CommaSeparated().Range(1, 8192);
-  layer.Add("format", moe.format, numoe::WeightFormatNames());
-  layer.Add("isa", moe.isa, "auto, scalar, avx2, avx512, amx");
-  layer.Add("routing", moe.routing, "uniform, or skewed: popular experts take most tokens (Zipf)");
-  layer.Add("activations", moe.activations, "auto, bf16, fp32: as for the worker");
-  layer.AddSwitch("outliers", moe.outliers, "A few channels of the activations are 20 to 50 times as large");
+  layer
+      .Add("of", moe.of,
+           "Number of experts that tokens are routed to, a multiple of --experts; only the experts held "
+           "compute. 0: the experts held")
+      .Range(0, 4096);
+  layer.Add("tokens", moe.tokens, "Numbers of tokens in a call, separated by commas")
+      .CommaSeparated()
+      .Range(1, 8192);
+  layer.Add("format", moe.format, "Format of the experts: " + numoe::WeightFormatNames());
+  layer.Add("isa", moe.isa, "Instruction set of the kernels: auto, scalar, avx2, avx512, amx");
+  layer.Add("routing", moe.routing,
+            "How tokens choose experts: uniform, or skewed (popular experts get most tokens, by Zipf's law)");
+  layer.Add("activations", moe.activations,
+            "Precision of the activations: auto, bf16, fp32 (see numoe-expert-worker --help)");
+  layer.AddSwitch("outliers", moe.outliers,
+                  "Make a few channels of the activations 20 to 50 times as large as the others");
   layer.AddSwitch(
       "disturb", moe.disturb,
-      "Also the share of the rate that is left beside a busy process on every CPU, with a CPU quota of "
-      "half the CPUs, and with two threads on every CPU (holds the experts twice)");
+      "Also measure what share of the rate is left next to a busy process on every CPU, under a quota of "
+      "half of the CPUs, and with two threads on every CPU; this holds the experts in memory twice");
   numoe::worker::LoadBenchOptions load;
-  numoe::Flags& loading = flags.Command("load", "Loading a slice of a checkpoint, from page cache and disk");
-  loading.Add("model", load.model, "Checkpoint, or packed by numoe-pack").Required();
-  loading.Add("packed", load.packed, "A packed model's shards: map or copy").OneOf({"map", "copy"});
-  loading.Add("format", load.format, "As for the worker");
+  numoe::Flags& loading =
+      flags.Command("load", "Measures loading a slice of a model, from the page cache and from disk");
+  loading.Add("model", load.model, "Checkpoint (directory or .gguf file), or a folder made by numoe-pack")
+      .Required();
+  loading.Add("packed", load.packed, "How a folder made by numoe-pack is loaded: map or copy")
+      .OneOf({"map", "copy"});
+  loading.Add("format", load.format,
+              "Format of a checkpoint's experts: auto (as published), " + numoe::WeightFormatNames());
   loading
       .Add("worker-count", load.worker_count,
-           "Number of workers that share the model; worker 0's slice is loaded")
+           "Number of slices that a checkpoint is divided into; the first one is loaded")
       .Range(1, 64);
-  loading.Add("rounds", load.rounds, "Rounds, of which the median counts").Range(1, 99);
+  loading.Add("rounds", load.rounds, "Number of rounds; the median is reported").Range(1, 99);
   for (numoe::Flags* command : {&transport, &limits, &layer, &loading}) {
-    command->AddSwitch("json", json, "One JSON object per line");
+    command->AddSwitch("json", json, "Print the results as one JSON object per line");
     if (command == &transport) continue;
-    command->Add("threads", moe.threads, "Compute threads; 0: every CPU")
-        .Range(0, numoe::limits::kThreadsMax)
-        .HideDefault();
+    command->Add("threads", moe.threads, "Compute threads; 0: one for each CPU that this process may use")
+        .Range(0, numoe::limits::kThreadsMax);
   }
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-kernel-bench"}).ok()) return 2;

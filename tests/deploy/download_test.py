@@ -212,6 +212,13 @@ class Download(unittest.TestCase):
         self.assertIn(f"main of {REPO} is commit {COMMIT}", self.run_program(revision="main"))
         self.check_files()
 
+    def test_the_mirror_of_the_environment_is_asked_unless_a_flag_names_another(self):
+        plain = [PROGRAM, "--repo", REPO, "--revision", COMMIT, "--to", self.to]
+        self.run_program(argv=plain, environment={"HF_ENDPOINT": self.hub.url})
+        self.check_files()
+        other = [*plain[:-1], self.to + "2", "--endpoint", self.hub.url]
+        self.run_program(argv=other, environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+
     def test_modelscope(self):
         self.run_program("--source=modelscope", revision="v1")
         self.check_files()

@@ -165,63 +165,78 @@ class ModelBench {
 
 void AddModelBench(Flags& flags, ModelBenchOptions& o) {
   Flags& model =
-      flags.Command("model", "Prefill and decode of one sequence, in one process, without a network");
-  model.Add("model", o.model, "Checkpoint folder").Required();
-  model.Add("prefill", o.prefill, "Tokens of the prompt").Range(1, 1 << 17);
+      flags.Command("model", "Measures prefill and decode of one sequence, in one process without a network");
+  model.Add("model", o.model, "Checkpoint directory, or a .gguf file").Required();
+  model.Add("prefill", o.prefill, "Tokens of the prompt, whose computation is timed").Range(1, 1 << 17);
   model.Add("decode", o.decode, "Tokens to decode").Range(1, 1 << 16);
   model
       .Add("context", o.context,
-           "Tokens in the cache when decoding begins: the prompt is followed by more, not timed")
+           "Tokens in the KV cache when decoding begins; if there are more than --prefill, the rest is "
+           "computed without being timed")
       .Range(0, 1 << 17);
-  model.Add("chunk", o.chunk, "Tokens of the prompt in one step").Range(1, 8192);
-  model.Add("format", o.local.format, "Of the experts: auto, " + WeightFormatNames());
-  model.Add("dense-format", o.local.dense_format, "Of dense matrices: auto, bf16, int8, int4");
-  model.Add("kv-cache-dtype", o.local.kv_cache_dtype, "auto, bf16, fp8_e4m3");
-  model.Add("activations", o.local.activations, "auto, bf16, fp32");
-  model.Add("isa", o.local.isa, "auto, scalar, avx2, avx512, amx");
-  model.Add("threads", o.local.threads, "Compute threads; 0: every CPU").Range(0, limits::kThreadsMax);
-  model.AddSwitch("json", o.json, "One JSON object per line");
+  model.Add("chunk", o.chunk, "Maximum number of prompt tokens in one step").Range(1, 8192);
+  model.Add("format", o.local.format, "Format of the experts: auto (as published), " + WeightFormatNames());
+  model.Add("dense-format", o.local.dense_format,
+            "Format of the dense matrices: auto (as published), bf16, int8, int4");
+  model.Add("kv-cache-dtype", o.local.kv_cache_dtype,
+            "Data type of the KV cache: auto (bf16), bf16, fp8_e4m3");
+  model.Add("activations", o.local.activations,
+            "Precision of the activations: auto, bf16, fp32 (see numoe-coordinator --help)");
+  model.Add("isa", o.local.isa, "Instruction set of the kernels: auto, scalar, avx2, avx512, amx");
+  model.Add("threads", o.local.threads, "Compute threads; 0: one for each CPU that this process may use")
+      .Range(0, limits::kThreadsMax);
+  model.AddSwitch("json", o.json, "Print the results as one JSON object per line");
 }
 
 Flags& AddDeviceBench(Flags& flags, DeviceBenchOptions& d) {
-  Flags& device =
-      flags.Command("device", "Dense products and attention of the CPU device against this machine's limits");
-  device.Add("shape", d.shape, "qwen3-30b, qwen3-235b, k2, deepseek-v3");
-  device.Add("dense-format", d.dense_format, "bf16, fp8, int8, int4");
-  device.Add("kv-cache-dtype", d.kv_cache_dtype, "bf16, fp8_e4m3");
-  device.Add("isa", d.isa, "auto, scalar, avx2, avx512, amx");
-  device.Add("tokens", d.tokens, "Tokens of a step, separated by commas").CommaSeparated().Range(1, 8192);
-  device.Add("contexts", d.contexts, "Context lengths of attention, separated by commas")
+  Flags& device = flags.Command(
+      "device",
+      "Measures dense products and attention on the CPU and compares them with this machine's limits");
+  device.Add("shape", d.shape, "Model whose dimensions are used: qwen3-30b, qwen3-235b, k2, deepseek-v3");
+  device.Add("dense-format", d.dense_format, "Format of the dense matrices: bf16, fp8, int8, int4");
+  device.Add("kv-cache-dtype", d.kv_cache_dtype, "Data type of the KV cache: bf16, fp8_e4m3");
+  device.Add("isa", d.isa, "Instruction set of the kernels: auto, scalar, avx2, avx512, amx");
+  device.Add("tokens", d.tokens, "Numbers of tokens in a step, separated by commas")
+      .CommaSeparated()
+      .Range(1, 8192);
+  device.Add("contexts", d.contexts, "Context lengths for attention in tokens, separated by commas")
       .CommaSeparated()
       .Range(1, 1 << 17);
-  device.Add("threads", d.threads, "Compute threads; 0: every CPU").Range(0, limits::kThreadsMax);
-  device.AddSwitch("json", d.json, "One JSON object per line");
+  device.Add("threads", d.threads, "Compute threads; 0: one for each CPU that this process may use")
+      .Range(0, limits::kThreadsMax);
+  device.AddSwitch("json", d.json, "Print the results as one JSON object per line");
   return device;
 }
 
 Flags& AddTextBench(Flags& flags, TextBenchOptions& t) {
-  Flags& text = flags.Command("text", "Tokenising, templates and parsing of answers, on one thread");
-  text.Add("model", t.model, "A folder with a tokeniser, or a GGUF file").Required();
-  text.Add("template", t.templates, "Chat template file; several allowed; none: the model's own")
+  Flags& text =
+      flags.Command("text", "Measures tokenizing, chat templates and the parsing of answers, on one thread");
+  text.Add("model", t.model, "Folder with a tokenizer, or a .gguf file").Required();
+  text.Add("template", t.templates,
+           "File with a chat template; can be given several times. Default: the model's own")
       .HideDefault();
-  text.Add("text", t.texts, "Text file to tokenise; several allowed; none: English and Chinese made here")
+  text.Add("text", t.texts,
+           "Text file to tokenize; can be given several times. Default: generated English and Chinese text")
       .HideDefault();
-  text.Add("save-texts", t.save_texts, "Folder to write the texts to");
-  text.Add("save-tokens", t.save_tokens, "Folder to write the tokens of the texts to");
-  text.AddSwitch("json", t.json, "One JSON object per line");
+  text.Add("save-texts", t.save_texts, "Folder to write the texts to, as NAME.txt");
+  text.Add("save-tokens", t.save_tokens, "Folder to write the tokens of the texts to, as NAME.ids");
+  text.AddSwitch("json", t.json, "Print the results as one JSON object per line");
   return text;
 }
 
 Flags& AddStreamBench(Flags& flags, StreamBenchOptions& s) {
-  Flags& streams = flags.Command("streams", "Many streams at once on one core, without a model");
-  streams.Add("model", s.model, "A folder with a tokeniser and a chat template, or a GGUF file").Required();
-  streams.Add("streams", s.streams, "").Range(1, 30'000);
-  streams.Add("tokens-per-second", s.tokens_per_second, "Of each stream").Range(1, 1000);
-  streams.AddSwitch("together", s.together, "All streams' tokens at the same moment, not evenly spread");
-  streams.Add("prompt-bytes", s.prompt_bytes, "Text of each request").Range(1, 1 << 20);
-  streams.Add("seconds", s.seconds, "").Range(1, 3600);
-  streams.Add("http-threads", s.http_threads, "").Range(1, 64);
-  streams.AddSwitch("json", s.json, "One JSON object per line");
+  Flags& streams = flags.Command(
+      "streams", "Measures a server with many streams at the same time on one CPU, without a model");
+  streams.Add("model", s.model, "Folder with a tokenizer and a chat template, or a .gguf file").Required();
+  streams.Add("streams", s.streams, "Number of streams at the same time").Range(1, 30'000);
+  streams.Add("tokens-per-second", s.tokens_per_second, "Tokens per second of each stream").Range(1, 1000);
+  streams.AddSwitch("together", s.together,
+                    "Send the tokens of all streams at the same moment, instead of evenly spread");
+  streams.Add("prompt-bytes", s.prompt_bytes, "Bytes of text in the prompt of each request")
+      .Range(1, 1 << 20);
+  streams.Add("seconds", s.seconds, "Duration of the measurement in seconds").Range(1, 3600);
+  streams.Add("http-threads", s.http_threads, "HTTP threads of the server, which share one CPU").Range(1, 64);
+  streams.AddSwitch("json", s.json, "Print the results as one JSON object per line");
   return streams;
 }
 
@@ -230,7 +245,8 @@ Flags& AddStreamBench(Flags& flags, StreamBenchOptions& s) {
 
 int main(int argc, char** argv) {
   numoe::clients::ModelBenchOptions o;
-  numoe::Flags flags("numoe-bench", "Measures what a whole model reaches on this machine.",
+  numoe::Flags flags("numoe-bench",
+                     "Measures how fast a complete model, its parts or a server run on this machine.",
                      numoe::FlagSources::kCommandLine);
   numoe::clients::AddModelBench(flags, o);
   numoe::clients::DeviceBenchOptions d;

@@ -250,13 +250,18 @@ class GrammarBench {
 }  // namespace numoe::clients
 
 int main(int argc, char** argv) {
-  numoe::Flags flags("numoe-grammar-bench", "Times structured output's compilation and token masks.",
-                     numoe::FlagSources::kCommandLine);
+  numoe::Flags flags(
+      "numoe-grammar-bench",
+      "Measures how long structured output takes: compiling schemas and computing token masks.",
+      numoe::FlagSources::kCommandLine);
   numoe::clients::Options options;
-  flags.Add("model", options.model, "folder with the tokenizer's files").Required();
-  flags.Add("schema", options.schemas, "JSON schema file, in place of the built-in cases").HideDefault();
-  flags.Add("documents", options.documents, "documents drawn for each").Range(1, 1 << 20).HideDefault();
-  flags.Add("compiles", options.compiles, "compilations timed for each").Range(1, 1 << 20).HideDefault();
+  flags.Add("model", options.model, "Folder with the tokenizer's files").Required();
+  flags
+      .Add("schema", options.schemas,
+           "File with a JSON schema to measure instead of the built-in cases; can be given several times")
+      .HideDefault();
+  flags.Add("documents", options.documents, "Documents to generate for each case").Range(1, 1 << 20);
+  flags.Add("compiles", options.compiles, "Number of times that each case is compiled").Range(1, 1 << 20);
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   const absl::Status status = numoe::clients::GrammarBench(options).Run();
   if (status.ok()) return 0;

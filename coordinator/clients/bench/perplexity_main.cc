@@ -193,32 +193,37 @@ absl::Status Run(const PerplexityFlags& f) {
 int main(int argc, char** argv) {
   numoe::clients::PerplexityFlags f;
   numoe::Flags flags("numoe-perplexity",
-                     "Perplexity of expert formats, and their divergence from a reference.");
-  flags.Add("model", f.model, "Checkpoint folder").Required();
+                     "Measures the perplexity of a model in different expert formats, and how far each "
+                     "diverges from a reference.");
+  flags.Add("model", f.model, "Checkpoint directory, or a .gguf file").Required();
   flags
       .Add("text", f.text,
-           "JSON lines, one document each: {\"text\": ...} or {\"parts\": [{\"text\": ..., \"judged\": "
-           "true}, ...]}")
+           "File with JSON lines, one document each: {\"text\": ...} or {\"parts\": [{\"text\": ..., "
+           "\"judged\": true}, ...]}, where only the tokens of judged parts count")
       .Required();
-  flags.Add("format", f.formats, "Expert formats, separated by commas: auto, " + numoe::WeightFormatNames())
+  flags
+      .Add("format", f.formats,
+           "Expert formats to measure, separated by commas: auto (as published), " +
+               numoe::WeightFormatNames())
       .CommaSeparated();
-  flags.Add("reference", f.reference, "Expert format that the others are compared with");
+  flags.Add("reference", f.reference, "Expert format of the reference that the formats are compared with");
   flags.Add("reference-model", f.reference_model,
-            "Checkpoint folder of what they are compared with, such as the weights before they were "
-            "quantised; none: --model");
-  flags.Add(
-      "dense-format", f.dense_format,
-      "Of the dense matrices beside those expert formats, not of the reference's: auto, bf16, int8, int4");
+            "Checkpoint (directory or .gguf file) of the reference, such as the weights before they were "
+            "quantised; default: --model");
+  flags.Add("dense-format", f.dense_format,
+            "Format of the dense matrices: auto (as published), bf16, int8, int4. The reference uses auto");
   flags.Add("kv-cache-dtype", f.kv_cache_dtype,
-            "KV cache beside those expert formats, not the reference's: auto, bf16, fp8_e4m3");
+            "Data type of the KV cache: auto (bf16), bf16, fp8_e4m3. The reference uses auto");
   flags
       .Add("max-deferred-experts-per-token", f.deferred_experts,
-           "Routed experts of a token that arrive one layer later, not the reference's")
+           "Number of each token's routed experts whose results are added one layer later. The reference "
+           "defers none")
       .NonNegative();
-  flags.Add("context", f.context, "Tokens of a document that count").Range(2, 1 << 16);
-  flags.Add("isa", f.isa, "Instruction set: auto, scalar, avx2, avx512, amx");
-  flags.Add("threads", f.threads, "Compute threads; 0: every CPU this process may use");
-  flags.AddSwitch("json", f.json, "One JSON object per line");
+  flags.Add("context", f.context, "Maximum number of tokens of a document that are used, from its beginning")
+      .Range(2, 1 << 16);
+  flags.Add("isa", f.isa, "Instruction set of the kernels: auto, scalar, avx2, avx512, amx");
+  flags.Add("threads", f.threads, "Compute threads; 0: one for each CPU that this process may use");
+  flags.AddSwitch("json", f.json, "Print the results as one JSON object per line");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (const absl::Status status = numoe::clients::Run(f); !status.ok()) {
     std::fprintf(stderr, "numoe-perplexity: %s\n", std::string(status.message()).c_str());

@@ -150,10 +150,11 @@ class SchedulerBench {
 }  // namespace numoe::clients
 
 int main(int argc, char** argv) {
-  numoe::Flags flags("numoe-scheduler-bench", "Times the scheduler's steps on a model that takes no time.",
+  numoe::Flags flags("numoe-scheduler-bench",
+                     "Measures how long the scheduler's steps take, with a model that takes no time.",
                      numoe::FlagSources::kCommandLine);
   int steps = 3000;
-  flags.Add("steps", steps, "steps timed for each load").Range(1, 1 << 24).HideDefault();
+  flags.Add("steps", steps, "Steps to time for each load").Range(1, 1 << 24);
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   for (const numoe::clients::Load& load :
        {numoe::clients::Load{.name = "decode", .running = 32}, numoe::clients::Load{.name = "decode"},

@@ -268,61 +268,89 @@ std::string CheckRate(const std::string& text) {
 void AddLoadFlags(Flags& serve, ServeBenchOptions& o) {
   serve
       .Add("request-rate", o.request_rates,
-           "Requests a second, Poisson arrivals; inf: all at once. Several, separated by commas: a load each")
+           "Requests per second with Poisson arrivals; inf: all at once. Several values, separated by "
+           "commas, are run as one load after the other")
       .CommaSeparated()
       .Check(CheckRate, "POSITIVE");
-  serve.Add("burstiness", o.burstiness, "Shape of the gaps: 1 Poisson, below 1 burstier, above more even")
+  serve
+      .Add("burstiness", o.burstiness,
+           "Shape of the gaps between requests: 1 is a Poisson process, smaller values are burstier, larger "
+           "ones more even")
       .Check(CheckRate, "POSITIVE");
   serve
       .Add("max-concurrency", o.max_concurrencies,
-           "Requests at once; others wait and their clocks start later. Several, separated by commas: "
-           "a load each")
+           "Maximum number of requests at the same time; the latency of a request that has to wait counts "
+           "from when it is sent. Several values, separated by commas, are run as one load after the other; "
+           "default: no limit")
       .CommaSeparated()
       .Range(1, 1 << 20)
       .HideDefault();
-  serve.Add("seed", o.seed, "Of prompts, lengths and arrivals");
-  serve.Add("warmup-requests", o.warmup_requests, "Sent before, of at most 32 tokens each").Range(0, 1 << 16);
+  serve.Add("seed", o.seed, "Seed of the random prompts, lengths and arrivals");
+  serve
+      .Add("warmup-requests", o.warmup_requests,
+           "Requests to send before the measurement, with at most 32 output tokens each")
+      .Range(0, 1 << 16);
   serve.AddSwitch("flush-cache", o.flush_cache, "Empty the server's prefix cache before each load");
-  serve.AddSwitch("disable-ignore-eos", o.disable_ignore_eos, "Let answers end where the model ends them");
-  serve.Add("extra-request-body", o.extra_request_body, "JSON object, merged into every request");
-  serve.AddSwitch("disable-tqdm", o.disable_tqdm, "No progress bar");
-  serve.Add("output-file", o.output_file, "A JSON line for each load is appended to it");
-  serve.AddSwitch("output-details", o.output_details, "With every request's lengths, times, text and error");
-  serve.Add("plot", o.plot, "Draw latency against throughput, a point for each load, as this SVG file");
+  serve.AddSwitch(
+      "disable-ignore-eos", o.disable_ignore_eos,
+      "Let the model end its answers, instead of generating the planned number of tokens (ignore_eos)");
+  serve.Add("extra-request-body", o.extra_request_body, "JSON object that is merged into every request");
+  serve.AddSwitch("disable-tqdm", o.disable_tqdm, "Show no progress bar");
+  serve.Add("output-file", o.output_file, "File to append one line of JSON to for each load");
+  serve.AddSwitch("output-details", o.output_details,
+                  "Add each request's lengths, times, text and error to --output-file");
+  serve.Add("plot", o.plot, "SVG file to draw latency against throughput in, with one point for each load");
 }
 
 }  // namespace
 
 Flags& AddServeBench(Flags& flags, ServeBenchOptions& o) {
-  Flags& serve =
-      flags.Command("serve", "Load on a server: what its clients see, as sglang.bench_serving reports it");
+  Flags& serve = flags.Command("serve",
+                               "Sends load to a server and reports what its clients see, with the options "
+                               "and fields of sglang.bench_serving");
   std::vector<std::string> backends, datasets = {"random", "sharegpt", "custom"};
   for (const auto& [name, chat] : Backends()) backends.push_back(name);
-  serve.Add("backend", o.backend, "/v1/completions; ...-chat: /v1/chat/completions").OneOf(backends);
-  serve.Add("base-url", o.base_url, "http:// or https://; else --host and --port");
-  serve.Add("host", o.host, "Of the server");
-  serve.Add("port", o.port, "Of the server").Range(1, 65535);
-  serve.Add("model", o.model, "Name in the API; none: the first that the server has");
-  serve.Add("api-key", o.api_key, "Sent as Authorization: Bearer").Variable("OPENAI_API_KEY");
-  serve.Add("header", o.headers, "KEY=VALUE, sent with every request; may be given again").HideDefault();
-  serve.Add("dataset-name", o.dataset_name, "Where prompts come from").OneOf(datasets);
+  serve
+      .Add("backend", o.backend,
+           "API to use: names ending in -chat use /v1/chat/completions, the others /v1/completions")
+      .OneOf(backends);
+  serve.Add("base-url", o.base_url,
+            "URL of the server, http:// or https://; default: http://HOST:PORT from --host and --port");
+  serve.Add("host", o.host, "Host name or IP address of the server, unless --base-url is given");
+  serve.Add("port", o.port, "Port of the server, unless --base-url is given").Range(1, 65535);
+  serve.Add("model", o.model, "Name of the model in the API; default: the first model that the server lists");
+  serve.Add("api-key", o.api_key, "API key, sent as Authorization: Bearer KEY").Variable("OPENAI_API_KEY");
+  serve
+      .Add("header", o.headers,
+           "HTTP header as KEY=VALUE, sent with every request; can be given several times")
+      .HideDefault();
+  serve
+      .Add("dataset-name", o.dataset_name,
+           "Where the prompts come from: random (random English words), sharegpt or custom (the file "
+           "--dataset-path)")
+      .OneOf(datasets);
+  serve.Add("dataset-path", o.dataset_path,
+            "File with the prompts. sharegpt: ShareGPT's JSON file; custom: a JSON array or JSON lines of "
+            "{\"prompt\": ..., \"output_tokens\": ...}");
   serve.Add(
-      "dataset-path", o.dataset_path,
-      "sharegpt: its JSON file; custom: JSON or JSON lines of {\"prompt\": ..., \"output_tokens\": ...}");
-  serve.Add("tokenizer", o.tokenizer,
-            "Checkpoint whose tokenizer counts prompts; none: the server's /tokenize");
-  serve.Add("num-prompts", o.num_prompts, "Requests of each load").Range(1, 10'000'000);
+      "tokenizer", o.tokenizer,
+      "Checkpoint whose tokenizer counts the tokens of prompts; default: the server's /tokenize counts them");
+  serve.Add("num-prompts", o.num_prompts, "Requests to send for each load").Range(1, 10'000'000);
   constexpr int kLengthMax = 1 << 20;
-  serve.Add("random-input-len", o.random_input_len, "Tokens of a random prompt, at most")
+  serve.Add("random-input-len", o.random_input_len, "Maximum number of tokens in a random prompt")
       .Range(1, kLengthMax);
-  serve.Add("random-output-len", o.random_output_len, "Tokens of its answer, at most").Range(1, kLengthMax);
+  serve
+      .Add("random-output-len", o.random_output_len,
+           "Maximum number of tokens in the answer to a random prompt")
+      .Range(1, kLengthMax);
   serve
       .Add("random-range-ratio", o.random_range_ratio,
-           "Lengths are uniform from this share of the most; 1: all equal")
+           "Random lengths are drawn evenly between this share of the maximum and the maximum; 1: all have "
+           "the maximum")
       .Range(0.0, 1.0);
   serve
       .Add("sharegpt-output-len", o.sharegpt_output_len,
-           "Tokens of every answer of a file; none: as its rows say")
+           "Tokens of every answer to a prompt from a file; default: as the file says")
       .Range(1, kLengthMax)
       .HideDefault();
   AddLoadFlags(serve, o);

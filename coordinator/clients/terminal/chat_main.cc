@@ -16,6 +16,7 @@
 #include "common/base/status.h"
 #include "coordinator/clients/terminal/chat_session.h"
 #include "coordinator/clients/terminal/line_input.h"
+#include "coordinator/clients/terminal/start_wait.h"
 #include "coordinator/net/client/model_list.h"
 
 namespace numoe::clients {
@@ -102,10 +103,20 @@ absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, net::HttpClient& client) {
   return history;
 }
 
+// On a terminal one line that changes, else a line for each change; "" ends it.
+void ShowStart(std::string_view doing) {
+  if (isatty(STDERR_FILENO) == 1) {
+    Print(stderr, doing.empty() ? "\r\033[K" : fmt::format("\r\033[Kthe server is starting: {}", doing));
+  } else if (!doing.empty()) {
+    Print(stderr, fmt::format("numoe-chat: the server is starting: {}\n", doing));
+  }
+}
+
 absl::StatusOr<int> Run(const ChatFlags& f) {
   ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(f.url));
   ASSIGN_OR_RETURN(const std::string question, Question(f));
   ASSIGN_OR_RETURN(const auto client, net::HttpClient::Create(url, f.api_key));
+  AwaitStart(*client, [](std::string_view doing) { ShowStart(doing); });
   ASSIGN_OR_RETURN(const ChatHistory history, Begin(f, *client));
   Terminal terminal;
   terminal.print = [](std::string_view text) { Print(stdout, text); };
@@ -128,19 +139,23 @@ absl::StatusOr<int> Run(const ChatFlags& f) {
 
 int main(int argc, char** argv) {
   numoe::clients::ChatFlags f;
-  numoe::Flags flags("numoe-chat", "Talks to an OpenAI-compatible server.");
-  flags.Add("url", f.url, "Of the server, http:// or https://");
-  flags.Add("api-key", f.api_key, "Sent as Authorization: Bearer");
-  flags.Add("model", f.model, "Name in the API; none: the first that the server has")
+  numoe::Flags flags("numoe-chat",
+                     "Asks an OpenAI-compatible server one question, or holds a conversation with it.");
+  flags.Add("url", f.url, "URL of the server, http:// or https://");
+  flags.Add("api-key", f.api_key, "API key, sent as Authorization: Bearer KEY");
+  flags.Add("model", f.model, "Name of the model in the API; default: the first model that the server lists")
       .Variable("");  // NUMOE_MODEL names the daemons' checkpoint.
-  flags.Add("system", f.system, "System message");
-  flags.Add("tools", f.tools, "File with OpenAI's list of tools; you are asked for the results of calls");
-  flags.Add("temperature", f.temperature, "Of sampling; none: the server's own");
-  flags.Add("max-tokens", f.max_tokens, "Of an answer; none: the server's own");
-  flags.Add("set", f.set, "NAME=VALUE: any other parameter of a request; may be given again");
-  flags.AddSwitch("no-stream", f.no_stream, "Wait for the whole answer");
+  flags.Add("system", f.system, "System message at the beginning of the conversation");
+  flags.Add("tools", f.tools,
+            "File with tools in OpenAI's format (a JSON list); you are asked for the result of each call");
+  flags.Add("temperature", f.temperature, "Sampling temperature; default: the server's");
+  flags.Add("max-tokens", f.max_tokens, "Maximum number of tokens of an answer; default: the server's limit");
+  flags.Add("set", f.set, "Any other parameter of a request, as NAME=VALUE; can be given several times");
+  flags.AddSwitch("no-stream", f.no_stream,
+                  "Show an answer only when it is complete, instead of while it is generated");
   flags.AddPositional("question", f.question,
-                      "Asked at once; - stands for stdin; none: stdin, or a conversation");
+                      "Question to ask before exiting; - stands for standard input. Without a question: "
+                      "standard input is the question, or if it is a terminal, a conversation begins");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   const absl::StatusOr<int> code = numoe::clients::Run(f);
   if (code.ok()) return *code;

@@ -29,18 +29,19 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 }  // namespace
 
 const ChatSession::Command ChatSession::kCommands[] = {
-    {"help", "", "this list", &ChatSession::Help},
+    {"help", "", "show this list", &ChatSession::Help},
     {"reset", "", "forget the conversation, keep the system message and settings", &ChatSession::Reset},
     {"system", "TEXT", "set the system message; without TEXT show it, - removes it", &ChatSession::System},
     {"set", "NAME VALUE",
-     "set a parameter, as in /set temperature .6; without VALUE unset it, alone show all", &ChatSession::Set},
+     "set a request parameter, as in /set temperature .6; without VALUE unset it, without NAME show all",
+     &ChatSession::Set},
     {"model", "NAME", "change the model; without NAME list the server's", &ChatSession::Model},
     {"save", "FILE", "write the conversation as the JSON of a request", &ChatSession::Save},
-    {"load", "FILE", "go on with a conversation from such a file", &ChatSession::Load},
+    {"load", "FILE", "continue a conversation from a file of /save", &ChatSession::Load},
     {"retry", "", "ask the last question again", &ChatSession::Retry},
     {"undo", "", "forget the last question and its answer", &ChatSession::Undo},
-    {"tokens", "", "tokens and speed of the last answer", &ChatSession::Tokens},
-    {"exit", "", "leave, as Ctrl-D", &ChatSession::Exit},
+    {"tokens", "", "show the tokens and the speed of the last answer", &ChatSession::Tokens},
+    {"exit", "", "leave; Ctrl-D does the same", &ChatSession::Exit},
 };
 
 absl::Status ChatSession::Ask(const std::string& question) {

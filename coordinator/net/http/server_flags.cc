@@ -21,26 +21,27 @@ std::string MissingIsWrong(const std::string& value) {
 void AddKeyFlags(Flags& flags, AccessOptions& access) {
   flags
       .Add("api-key-file", access.key_file,
-           "File with one API key a line, as in KEY name=NAME weight=N (its name in /metrics, by default "
-           "key-1, key-2 ... in the order of the file at the start, a later key gets the next number; its "
-           "share beside the others, by default 1); read again when it changes: an emptied file takes all "
-           "its keys away, one that is gone or broken changes nothing; default: open to everybody")
+           "File with one API key per line, as in KEY name=NAME weight=N. NAME is the key's name in /metrics "
+           "(default: key-1, key-2, ... in the order of the file; a key added later gets the next number), N "
+           "its share of the engine relative to other keys (default: 1). The file is read again when it "
+           "changes: emptying it revokes all its keys, a missing or malformed file changes nothing. Default: "
+           "no key is needed")
       .Check(MissingIsWrong, "FILE");
   flags
       .Add("api-key", access.keys,
-           "API keys, separated by commas; every user of this host can read them in the list of processes: "
-           "--api-key-file keeps them to itself")
+           "API keys, separated by commas. Every user of this host can read them in the list of processes, "
+           "so prefer --api-key-file")
       .CommaSeparated()
       .Check(MissingIsWrong, "KEYS");
   flags
-      .Add(
-          "admin-api-key-file", access.admin_key_file,
-          "The same for keys that may abort anybody's requests and forget everybody's prefixes; others do so "
-          "with their own")
+      .Add("admin-api-key-file", access.admin_key_file,
+           "File with administrators' API keys, in the format of --api-key-file. An administrator may abort "
+           "all requests and clear the prefix cache of all keys, everybody else only their own")
       .Check(MissingIsWrong, "FILE");
   flags
       .Add("admin-api-key", access.admin_keys,
-           "Such keys, separated by commas; to be read by every user of this host, too")
+           "Administrators' API keys, separated by commas. Every user of this host can read them in the list "
+           "of processes, so prefer --admin-api-key-file")
       .CommaSeparated()
       .Check(MissingIsWrong, "KEYS");
 }
@@ -49,33 +50,35 @@ void AddKeyFlags(Flags& flags, AccessOptions& access) {
 
 void AddServerFlags(Flags& flags, ServerFlags f) {
   flags.Add("host", f.server.host,
-            "IP address to serve on; default: 127.0.0.1, which only programs of this host reach, or with API "
-            "keys 0.0.0.0, which is all addresses");
-  flags.Add("port", f.server.port, "Port to serve on; 0: any free one").Range(0, 65535);
-  flags.Add("port-file", f.port_file, "File to write the port to once it serves");
+            "IP address to serve on. Default: 127.0.0.1, which only programs on this host can reach; with "
+            "API keys 0.0.0.0, which is all addresses");
+  flags.Add("port", f.server.port, "TCP port to serve on; 0: any free port (see --port-file)")
+      .Range(0, 65535);
+  flags.Add("port-file", f.port_file,
+            "File that the port number is written to once the server is ready; useful with --port=0");
   AddKeyFlags(flags, f.access);
   flags
       .Add("max-requests-per-key", f.access.requests_per_key_max,
-           "Requests of one API key that compute at once before 429; one with several prompts or answers "
-           "counts "
-           "for as many as it has, and is taken alone where it has more; 0: any number")
+           "Maximum number of unfinished requests of one API key; further ones are refused with status 429. "
+           "A coordinator counts a request with several prompts or answers as that many, and accepts one "
+           "that exceeds the limit by itself while its key has no other; 0: no limit")
       .NonNegative();
   flags
       .Add("max-connections", f.server.connections_max,
-           "Connections of clients at once; a new one takes the place of the one that has asked for nothing "
-           "longest, or of one whose request is not whole; where all wait for answers, /health, /metrics and "
-           "what else needs no key is answered, "
-           "all else is 503")
+           "Maximum number of client connections. A new one beyond it replaces the connection that has been "
+           "idle longest, or else the one that has been sending its request longest; if all wait for "
+           "answers, a new one can use only what needs no API key (/health, /metrics, ...) and gets status "
+           "503 for the rest")
       .Range(1, 60'000);
   flags.Add("ssl-certfile", f.server.tls_certificate,
-            "PEM file with the TLS certificate chain; default: no TLS");
-  flags.Add("ssl-keyfile", f.server.tls_key, "PEM file with its key");
+            "PEM file with the TLS certificate chain of the server; needs --ssl-keyfile. Default: no TLS");
+  flags.Add("ssl-keyfile", f.server.tls_key, "PEM file with the private key of --ssl-certfile");
   flags
-      .Add(
-          "allowed-origins", f.server.allowed_origins,
-          "Origins whose web pages may ask (CORS), such as https://chat.example.com, separated by commas; *: "
-          "all, none: no others; requests of other pages are refused; default: the server's own page and "
-          "programs of the user's host, or with API keys all")
+      .Add("allowed-origins", f.server.allowed_origins,
+           "Origins of web pages that may send requests (CORS), such as https://chat.example.com, separated "
+           "by commas; *: all, none: only the server's own page. Requests from other pages are refused. "
+           "Default: all with API keys; otherwise the server's own page, and pages and programs on the "
+           "user's own host")
       .CommaSeparated();
 }
 

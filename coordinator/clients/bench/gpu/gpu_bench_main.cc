@@ -89,18 +89,19 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
 }  // namespace numoe::clients
 
 int main(int argc, char** argv) {
-  numoe::Flags flags("numoe-gpu-bench", "Measures what NUMoE's CUDA device reaches on this machine's card.",
+  numoe::Flags flags("numoe-gpu-bench", "Measures how fast NUMoE's CUDA device runs on this machine's GPU.",
                      numoe::FlagSources::kCommandLine);
   bool json = false;
   int ordinal = 0;
   std::string part;
   flags
-      .AddPositional("part", part,
-                     "driver, limits, attention, experts, fetch, handover, step, hybrid, overlap")
+      .AddPositional(
+          "part", part,
+          "What to measure: driver, limits, attention, experts, fetch, handover, step, hybrid, overlap")
       .Required()
       .OneOf({"driver", "limits", "attention", "experts", "fetch", "handover", "step", "hybrid", "overlap"});
-  flags.AddSwitch("json", json, "One JSON object per line");
-  flags.Add("gpu", ordinal, "Which card").Range(0, 63);
+  flags.AddSwitch("json", json, "Print the results as one JSON object per line");
+  flags.Add("gpu", ordinal, "Number of the GPU to use").Range(0, 63);
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-gpu-bench"}).ok()) return 2;
   const absl::Status status = numoe::clients::Run(part, ordinal, json);

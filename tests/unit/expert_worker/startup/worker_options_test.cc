@@ -14,14 +14,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string RefusalOf(std::vector<std::string> words) {
-  words.insert(words.begin(), {"--model", "m"});
+  words.insert(words.begin(), {"--model", "."});
   const absl::StatusOr<WorkerCommand> command = ReadWords(std::move(words));
   EXPECT_TRUE(absl::IsInvalidArgument(command.status())) << command.status();
   return std::string(command.status().message());
 }
 
 TEST(WorkerOptionsTest, AModelIsEnough) {
-  const WorkerOptions options = OptionsOf({"--model", "m"});
+  const WorkerOptions options = OptionsOf({"--model", "."});
   EXPECT_EQ(options.model, "m");
   EXPECT_EQ(options.metrics_port, 9090);
   EXPECT_EQ(options.drain_timeout, milliseconds(40'000));
@@ -80,18 +80,18 @@ TEST(WorkerOptionsTest, WordsBecomeValues) {
 }
 
 TEST(WorkerOptionsTest, AMetricsPortThatIsGivenIsTaken) {
-  EXPECT_EQ(OptionsOf({"--model", "m", "--metrics-port", "0", "--worker-index", "3"}).metrics_port, 0);
-  EXPECT_EQ(OptionsOf({"--model", "m", "--supervise", "--worker-index", "3"}).metrics_port, 9090)
+  EXPECT_EQ(OptionsOf({"--model", ".", "--metrics-port", "0", "--worker-index", "3"}).metrics_port, 0);
+  EXPECT_EQ(OptionsOf({"--model", ".", "--supervise", "--worker-index", "3"}).metrics_port, 9090)
       << "a supervisor counts from there itself";
 }
 
 TEST(WorkerOptionsTest, ASupervisorIsToldOfItsFleet) {
-  const WorkerOptions alone = OptionsOf({"--model", "m", "--supervise"});
+  const WorkerOptions alone = OptionsOf({"--model", ".", "--supervise"});
   ASSERT_TRUE(alone.fleet.has_value());
   EXPECT_EQ(alone.fleet->worker_count, 0) << "as many as it starts";
   EXPECT_FALSE(alone.fleet->per_package);
   const WorkerOptions told =
-      OptionsOf({"--model", "m", "--supervise", "--worker-per", "package", "--worker-count", "1",
+      OptionsOf({"--model", ".", "--supervise", "--worker-per", "package", "--worker-count", "1",
                  "--hung-after-ms", "5", "--load-stalled-after-ms", "6"});
   EXPECT_EQ(told.fleet->worker_count, 1) << "the default's number counts where it is given";
   EXPECT_TRUE(told.fleet->per_package);
