@@ -1,25 +1,49 @@
 #!/usr/bin/env bash
-# Installs what is needed, builds, starts two expert workers and a coordinator, and serves the OpenAI API.
+# Installs what is needed, builds, starts an expert worker for each NUMA node and a coordinator, and serves the OpenAI API.
 #   deploy/quickstart.sh                     serves on 127.0.0.1:8080 until Ctrl-C
 #   deploy/quickstart.sh --ask "question"    the same, asks, prints the answer alone on stdout, exits 0
-# Options: --model DIR (default: the model in the repository), --port N (default 8080; --ask takes any free one).
+# Options:
+#   --model X       what to serve (default: the model in the repository): a folder, a .gguf file, or ORG/NAME of a repository that
+#                   Hugging Face's cache here has
+#   --download      downloads the repository that --model names into ~/.cache/numoe first, or what is missing of it
+#   --include GLOB  with --download: only files that match, for a repository with a GGUF file of each format: '*Q4_K_M*'
+#   --port N        default 8080; --ask takes any free one
 set -euo pipefail
+from=$PWD
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
 
-ask="" model=deploy/models/nano port=""
+ask="" model=deploy/models/nano port="" download="" include=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --ask | --model | --port)
+    --ask | --model | --port | --include)
       [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; }
-      case $1 in --ask) ask=$2 ;; --model) model=$2 ;; --port) port=$2 ;; esac
+      case $1 in
+        --ask) ask=$2 ;;
+        --model) if [[ $2 != /* && -e $from/$2 ]]; then model=$from/$2; else model=$2; fi ;;
+        --port) port=$2 ;;
+        --include) include=(--include "$2") ;;
+      esac
       shift 2 ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
-    *) echo "unknown option '$1': expected --ask, --model, --port or --help" >&2; exit 2 ;;
+    --download) download=1; shift ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "unknown option '$1': expected --ask, --model, --download, --include, --port or --help" >&2; exit 2 ;;
   esac
 done
 
+if [ -n "$download" ]; then
+  [[ $model =~ ^[A-Za-z0-9_-][A-Za-z0-9._-]*/[A-Za-z0-9._-]+$ ]] || { echo "--download with --model $model: expected ORG/NAME, the name of a repository" >&2; exit 2; }
+  folder=${XDG_CACHE_HOME:-$HOME/.cache}/numoe/${model/\//--}
+elif [ ${#include[@]} -gt 0 ]; then
+  echo "--include is for --download" >&2
+  exit 2
+fi
+
 install_packages deploy/packages.txt
+if [ -n "$download" ]; then
+  deploy/download/numoe-download --repo "$model" --to "$folder" "${include[@]}"
+  model=$folder
+fi
 build_preset release numoe-coordinator numoe-expert-worker numoe-chat
 bin=build/release/bin
 run=$(mktemp -d /tmp/numoe.XXXXXX)
@@ -35,31 +59,43 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 fail() {  # what happened, then the end of each log
+  show ""
   echo "$1" >&2
   tail -n 5 "$run"/*.log >&2
   exit 1
 }
+# show LINE: on a terminal in place of the one before, else as a line of its own; empty: ends it.
+shown=""
+show() {
+  [ "$1" != "$shown" ] || return 0
+  if [ -t 2 ]; then printf '\r\033[K%s' "$1" >&2; elif [ -n "$1" ]; then echo "$1" >&2; fi
+  shown=$1
+}
+# The last line of the logs that says how far loading is, without its date.
+progress() { grep -hE 'loading experts: |making pages |waiting for worker ' "$run"/*.log 2>/dev/null | tail -n 1 | sed 's/^\(\[[^]]*\] \)*//' || true; }
 
-echo "starting two expert workers and a coordinator with $model" >&2
+echo "starting one expert worker for each NUMA node, and a coordinator, with $model" >&2
+"$bin/numoe-expert-worker" --supervise --model "$model" --listen "unix:$run" --metrics-port 0 >"$run/workers.log" 2>&1 &
+pids+=($!)
+# The supervisor's first lines say which workers it starts, and where.
+workers=""
+while [ -z "$workers" ]; do
+  kill -0 "${pids[0]}" 2>/dev/null || fail "the expert workers did not start"
+  workers=$(sed -n '/ supervising /{s/; worker [0-9]* at \([^ ]*\) on/\n\1\n/g;p;q}' "$run/workers.log" | grep '^unix:' | paste -sd, || true)
+  [ -n "$workers" ] || sleep 0.05
+done
 # A free port is chosen by the kernel and read back from the coordinator's --port-file, so two runs never collide.
 [ -n "$port" ] || { [ -n "$ask" ] && port=0 || port=8080; }
-workers=()
-for i in 0 1; do
-  "$bin/numoe-expert-worker" --model "$model" --worker-index $i --worker-count 2 --local-workers 2 \
-    --listen "unix:$run/worker$i.sock" --metrics-port 0 >"$run/worker$i.log" 2>&1 &
-  pids+=($!)
-  workers+=("unix:$run/worker$i.sock")
-done
-"$bin/numoe-coordinator" --model "$model" --workers "$(IFS=,; echo "${workers[*]}")" --port "$port" \
-  --port-file "$run/port" >"$run/coordinator.log" 2>&1 &
+"$bin/numoe-coordinator" --model "$model" --workers "$workers" --port "$port" --port-file "$run/port" >"$run/coordinator.log" 2>&1 &
 pids+=($!)
 
-for _ in $(seq 600); do
+# Large models take minutes. The coordinator ends by itself where nothing moves any more.
+until [ -s "$run/port" ] && curl --noproxy '*' -sf -o /dev/null "http://127.0.0.1:$(cat "$run/port")/health"; do
   for pid in "${pids[@]}"; do kill -0 "$pid" 2>/dev/null || fail "a daemon stopped while starting"; done
-  if [ -s "$run/port" ] && curl --noproxy '*' -sf -o /dev/null "http://127.0.0.1:$(cat "$run/port")/health"; then ready=1; break; fi
+  show "$(progress)"
   sleep 0.1
 done
-[ -n "${ready:-}" ] || fail "the coordinator was not ready after 60 s"
+show ""
 url=http://127.0.0.1:$(cat "$run/port")
 
 if [ -n "$ask" ]; then
@@ -72,7 +108,7 @@ print(json.load(sys.stdin)["choices"][0]["message"]["content"])' <<<"$reply"
 fi
 
 cat <<TXT
-NUMoE serves $model at $url   (two expert workers, logs in $run)
+NUMoE serves $model at $url   (logs in $run)
 
   open $url in a browser, or
   curl $url/v1/chat/completions -H 'Content-Type: application/json' \\
