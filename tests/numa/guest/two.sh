@@ -1,7 +1,7 @@
 # A machine with two packages of two CPUs, each package one node: node 0 has the CPUs 0-1, node 1 has 2-3.
 . /opt/test/lib.sh
 
-# by_hand NAME INDEX ARGUMENT...: one of two workers as the README starts them, without affinity or --numa-nodes.
+# by_hand NAME INDEX ARGUMENT...: one of two workers as coordinator/startup/README.md starts them, without affinity or --numa-nodes.
 by_hand() {
   start "$1" numoe-expert-worker --model $NANO --worker-index "$2" --worker-count 2 --listen "unix:/run/$1.sock" \
     --metrics-port $((9090 + $2)) "${@:3}"
