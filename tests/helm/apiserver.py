@@ -78,12 +78,13 @@ class ApiServer(unittest.TestCase):
                     self.cluster.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=yaml.safe_dump(pod))
 
     def test_manifests_are_taken(self):
-        manifests = sorted(glob.glob(os.path.join(chart.ROOT, "deploy", "manifests", "*.yaml")))
-        manifests = [m for m in manifests if not m.endswith("kustomization.yaml")]
-        self.assertTrue(manifests)
-        for path in manifests:
-            with self.subTest(os.path.basename(path)), open(path, encoding="utf-8") as f:
-                namespace = self.namespace("manifest-" + os.path.basename(path)[:-5].replace(".", "-"))
+        folder = os.path.join(chart.ROOT, "deploy", "manifests")
+        manifests = sorted(os.path.relpath(path, folder) for path in glob.glob(f"{folder}/**/*.yaml", recursive=True))
+        manifests.remove("kustomization.yaml")
+        self.assertIn("monitoring/nano.yaml", manifests)
+        for name in manifests:
+            with self.subTest(name), open(os.path.join(folder, name), encoding="utf-8") as f:
+                namespace = self.namespace("manifest-" + name[:-5].replace(".", "-").replace("/", "-"))
                 self.cluster.apply(moved(f.read(), namespace), namespace)
 
     def test_deleting_a_manifest_keeps_the_weights(self):
