@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 constexpr const char* kTwoSocketsOfTwoNodes = "pack:2 numa:2 core:2 pu:1";
 
 absl::StatusOr<FleetPlan> PlanOf(std::vector<std::string> words, const std::string& listen = "unix:/run/m") {
-  words.insert(words.begin(), {"--model", "m", "--supervise", "--listen", listen});
+  words.insert(words.begin(), {"--model", ".", "--supervise", "--listen", listen});
   const absl::StatusOr<Topology> machine = SyntheticTopology(kTwoSocketsOfTwoNodes);
   EXPECT_TRUE(machine.ok()) << machine.status();
   return PlanFleetFor(OptionsOf(std::move(words)), machine.value_or(Topology{}));

@@ -29,7 +29,9 @@ TEST(PreflightReportTest, MemoryIsLookedAtForAModelOnly) {
 }
 
 TEST(PreflightReportTest, ErrorsOfTheModelAreErrors) {
-  const auto report = ReportPreflight(OptionsOf({"--preflight", "--model", "/nonexistent"}));
+  WorkerOptions options = OptionsOf({"--preflight", "--model", "."});
+  options.model = "/nonexistent";  // gone since the flags were read
+  const auto report = ReportPreflight(options);
   EXPECT_THAT(std::string(report.status().message()), HasSubstr("/nonexistent"));
 }
 

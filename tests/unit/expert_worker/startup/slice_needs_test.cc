@@ -57,7 +57,9 @@ TEST(SliceNeedsTest, AMailboxHoldsTheLargestCallAndIsLeftOutWithoutSharedMemory)
 }
 
 TEST(SliceNeedsTest, WhatIsMissingIsNamed) {
-  const absl::Status status = PlanSliceBytes(OptionsOf({"--model", "/nonexistent"})).status();
+  WorkerOptions options = OptionsOf({"--model", "."});
+  options.model = "/nonexistent";  // gone since the flags were read
+  const absl::Status status = PlanSliceBytes(options).status();
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("/nonexistent"));
 }
 

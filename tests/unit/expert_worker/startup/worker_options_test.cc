@@ -22,7 +22,7 @@ std::string RefusalOf(std::vector<std::string> words) {
 
 TEST(WorkerOptionsTest, AModelIsEnough) {
   const WorkerOptions options = OptionsOf({"--model", "."});
-  EXPECT_EQ(options.model, "m");
+  EXPECT_EQ(options.model, ".");
   EXPECT_EQ(options.metrics_port, 9090);
   EXPECT_EQ(options.drain_timeout, milliseconds(40'000));
   EXPECT_TRUE(options.shared_memory);
@@ -36,9 +36,14 @@ TEST(WorkerOptionsTest, AModelIsEnough) {
   EXPECT_EQ(options.executor.memory.pages, HugePages::kTransparent);
 }
 
+TEST(WorkerOptionsTest, AModelThatIsNotThereIsSaid) {
+  EXPECT_THAT(std::string(ReadWords({"--model", "/nonexistent"}).status().message()),
+              HasSubstr("--model=/nonexistent: there is no such folder or file here"));
+}
+
 TEST(WorkerOptionsTest, WordsBecomeValues) {
   const WorkerOptions options = OptionsOf({"--model",
-                                           "m",
+                                           ".",
                                            "--slice",
                                            "expert",
                                            "--packed",
