@@ -202,6 +202,16 @@ bool Flags::Given() const { return app_->parsed(); }
 int Flags::Parse(int argc, char** argv) {
   NUMOE_CHECK(program_ != nullptr);
   NUMOE_CHECK_GE(argc, 1);
+  for (int i = 1; i < argc; ++i) {
+    // The parser would read -hf as -h and -f.
+    const std::string name = argv[i];
+    const auto advice =
+        name.size() > 2 && name[0] == '-' && name[1] != '-' ? instead_.find(name.substr(1)) : instead_.end();
+    if (advice == instead_.end()) continue;
+    std::fprintf(stderr, "%s: unknown flag %s: %s; see %s --help\n", app_->get_name().c_str(), argv[i],
+                 advice->second.c_str(), app_->get_name().c_str());
+    return 2;
+  }
   if (!aliases_.empty()) {
     std::string footer = "Names of flags in other programs that are accepted as well:";
     for (const auto& [other, own] : aliases_) footer += fmt::format("\n  --{} (--{})", other, own);

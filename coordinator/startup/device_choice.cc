@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<execution::cuda::Runtime>> OpenGpu([[maybe_unused
   return execution::cuda::OpenCudaRuntime(ordinal);
 #else
   return absl::UnimplementedError(
-      "this program was built without CUDA; build it with -DNUMOE_CUDA=ON, or use --device=cpu");
+      "this build has no CUDA; `cmake --preset cuda && cmake --build --preset cuda` makes one that has");
 #endif
 }
 

@@ -29,18 +29,7 @@ std::string OwnWord(const std::string& word, const Words& peers) {
   return found == peers.end() ? word : found->second;
 }
 
-}  // namespace
-
-std::vector<std::string> ReasoningParserWords() {
-  return With({"auto", "think", "none"}, PeerReasoningParsers());
-}
-std::vector<std::string> ToolCallParserWords() {
-  return With({"auto", "kimi_k2", "deepseek_v3", "hermes", "qwen3_coder", "none"}, PeerToolCallParsers());
-}
-std::string OwnReasoningParser(const std::string& word) { return OwnWord(word, PeerReasoningParsers()); }
-std::string OwnToolCallParser(const std::string& word) { return OwnWord(word, PeerToolCallParsers()); }
-
-void AddPeerFlags(Flags& flags) {
+void AddAliases(Flags& flags) {
   flags.Alias("model", {"model-path"});
   flags.Alias("served-model-name", {"alias"});
   flags.Alias("max-num-seqs", {"max-running-requests", "parallel"});
@@ -54,7 +43,9 @@ void AddPeerFlags(Flags& flags) {
   flags.Alias("num-gpu-experts", {"kt-num-gpu-experts"});
   flags.Alias("max-deferred-experts-per-token", {"kt-max-deferred-experts-per-token"});
   flags.Alias("gpu-prefill-token-threshold", {"kt-gpu-prefill-token-threshold"});
+}
 
+void AddAdvice(Flags& flags) {
   flags.Instead({"tensor-parallel-size", "tp", "tp-size", "pipeline-parallel-size", "pp", "pp-size",
                  "data-parallel-size", "dp", "dp-size", "expert-parallel-size", "ep", "ep-size",
                  "enable-expert-parallel", "split-mode", "tensor-split", "nnodes", "node-rank"},
@@ -90,11 +81,17 @@ void AddPeerFlags(Flags& flags) {
   flags.Instead({"enable-auto-tool-choice", "jinja", "enable-prefix-caching", "enable-chunked-prefill",
                  "flash-attn", "fa", "cont-batching"},
                 "this is always on; leave it out");
+  flags.Instead({"m"}, "--model names the model");
+  flags.Instead({"t"}, "--threads is the number of compute threads");
+  flags.Instead({"disable-log-requests", "enable-log-requests", "no-enable-log-requests"},
+                "no request is logged; leave it out");
+  flags.Instead({"block-size", "page-size", "swap-space", "attention-backend", "mm-processor-cache-gb"},
+                "there is nothing to choose; leave it out");
   flags.Instead({"trust-remote-code"}, "no code that comes with a model is run; leave it out");
   flags.Instead({"tokenizer", "tokenizer-path", "hf-config-path", "generation-config"},
                 "it is read from the folder or the file that --model names");
   flags.Instead(
-      {"revision", "hf-repo", "hf-file", "hfr", "hff", "download-dir"},
+      {"revision", "hf-repo", "hf-file", "hf", "hfr", "hff", "download-dir"},
       "numoe-download downloads a revision of a repository into a folder, which --model then names");
   flags.Instead({"chat-template-kwargs", "default-chat-template-kwargs"},
                 "requests have chat_template_kwargs");
@@ -104,6 +101,22 @@ void AddPeerFlags(Flags& flags) {
                  "speculative-draft-model-path", "model-draft", "md", "draft-max"},
                 "speculative decoding is not supported yet");
   flags.Instead({"enable-lora", "lora-paths", "lora-modules", "lora"}, "LoRA adapters are not supported");
+}
+
+}  // namespace
+
+std::vector<std::string> ReasoningParserWords() {
+  return With({"auto", "think", "none"}, PeerReasoningParsers());
+}
+std::vector<std::string> ToolCallParserWords() {
+  return With({"auto", "kimi_k2", "deepseek_v3", "hermes", "qwen3_coder", "none"}, PeerToolCallParsers());
+}
+std::string OwnReasoningParser(const std::string& word) { return OwnWord(word, PeerReasoningParsers()); }
+std::string OwnToolCallParser(const std::string& word) { return OwnWord(word, PeerToolCallParsers()); }
+
+void AddPeerFlags(Flags& flags) {
+  AddAliases(flags);
+  AddAdvice(flags);
 }
 
 }  // namespace numoe::startup

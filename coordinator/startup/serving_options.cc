@@ -181,7 +181,8 @@ void AddEngineFlags(Flags& flags, ServingFlags& f) {
 // The exit code to leave with, or -1 to go on.
 int ParseFlags(int argc, char** argv, ServingFlags& f) {
   Flags flags("numoe-coordinator",
-              "NUMoE coordinator: computes attention and routing and serves the OpenAI API. Expert workers "
+              "NUMoE coordinator: computes attention and routing and serves the APIs of OpenAI, Anthropic "
+              "and SGLang. Expert workers "
               "compute the routed experts.");
   flags
       .Add("model", f.options.model,

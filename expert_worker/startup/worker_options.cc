@@ -175,9 +175,11 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   Flags flags("numoe-expert-worker",
               "NUMoE expert worker: holds one slice of a model's experts in the memory of its NUMA nodes and "
               "computes it there.");
-  flags.Add("model", f.options.model,
-            "Model whose experts to serve: a checkpoint directory (config.json, *.safetensors), a .gguf "
-            "file, or a folder made by numoe-pack; required, except with --preflight or --probe");
+  flags.Add(
+      "model", f.options.model,
+      "Model whose experts to serve: a checkpoint directory (config.json, *.safetensors), a .gguf "
+      "file, a folder made by numoe-pack, or the name of a repository (ORG/NAME) in Hugging Face's cache "
+      "on this host; required, except with --preflight or --probe");
   AddServiceFlags(flags, f);
   const Flag worker_count = AddSliceFlags(flags, f);
   AddComputeFlags(flags, f);

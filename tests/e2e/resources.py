@@ -214,10 +214,11 @@ class CoreDumps(unittest.TestCase):
             libc.prctl(drop, sys_resource, 0, 0, 0)  # refused where there is none to drop
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with tempfile.TemporaryDirectory() as folder:
-            nowhere = os.path.join(folder, "nowhere")
+            nowhere, empty = os.path.join(folder, "nowhere"), os.path.join(folder, "empty")
+            os.mkdir(empty)
             for program, *flags in (
-                    ("numoe-expert-worker", "--model", nowhere, "--listen", f"unix:{folder}/w.sock", "--metrics-port", "0"),
-                    ("numoe-coordinator", "--model", nowhere, "--workers", f"unix:{folder}/w.sock", "--host", "127.0.0.1", "--port", "0"),
+                    ("numoe-expert-worker", "--model", empty, "--listen", f"unix:{folder}/w.sock", "--metrics-port", "0"),
+                    ("numoe-coordinator", "--model", empty, "--workers", f"unix:{folder}/w.sock", "--host", "127.0.0.1", "--port", "0"),
                     ("numoe-router", "--backends", "http://127.0.0.1:1", "--host", "127.0.0.1", "--port", "0", "--port-file", f"{nowhere}/port")):
                 done = subprocess.run([os.path.join(BIN, program), *flags, "--log-format", "json"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       text=True, timeout=60, check=False, preexec_fn=without_privilege)

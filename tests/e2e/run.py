@@ -677,8 +677,8 @@ class Gguf(unittest.TestCase):
             model = os.path.join(folder, "short.gguf")
             shutil.copy(GGUF, model)
             os.truncate(model, os.path.getsize(model) - 100)
-            for argv in ([os.path.join(BIN, "numoe-expert-worker"), "--listen", f"unix:{folder}/w.sock"],
-                         [os.path.join(BIN, "numoe-coordinator"), "--workers", f"unix:{folder}/w.sock"]):
+            for argv in ([os.path.join(BIN, "numoe-expert-worker"), "--listen", f"unix:{folder}/w.sock", "--metrics-port", "0"],
+                         [os.path.join(BIN, "numoe-coordinator"), "--port", "0", "--workers", f"unix:{folder}/w.sock"]):
                 done = subprocess.run([*argv, "--model", model], capture_output=True, text=True, timeout=30)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn("short.gguf: tensor blk.2.ffn_up_exps.weight", done.stderr)
@@ -854,8 +854,8 @@ class LifeCycle(unittest.TestCase):
             shutil.copytree(MODEL, model)
             shard = sorted(glob.glob(model + "/*.safetensors"))[0]
             os.truncate(shard, os.path.getsize(shard) - 100)
-            for argv in ([os.path.join(BIN, "numoe-expert-worker"), "--listen", f"unix:{folder}/w.sock"],
-                         [os.path.join(BIN, "numoe-coordinator"), "--workers", f"unix:{folder}/w.sock"]):
+            for argv in ([os.path.join(BIN, "numoe-expert-worker"), "--listen", f"unix:{folder}/w.sock", "--metrics-port", "0"],
+                         [os.path.join(BIN, "numoe-coordinator"), "--port", "0", "--workers", f"unix:{folder}/w.sock"]):
                 done = subprocess.run([*argv, "--model", model], capture_output=True, text=True, timeout=30)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(os.path.basename(shard), done.stderr)

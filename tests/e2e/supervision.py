@@ -190,13 +190,13 @@ class Supervision(unittest.TestCase):
             cluster.__exit__(None, None, None)
 
     def test_a_worker_that_cannot_start_ends_it_with_its_line(self):
-        with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run([worker_binary(), "--supervise", "--model", "/nonexistent", "--listen", f"unix:{folder}",
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as empty:
+            done = subprocess.run([worker_binary(), "--supervise", "--model", empty, "--listen", f"unix:{folder}",
                                    "--metrics-port", "0", "--log-level", "error"], capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)
             lines = done.stderr.strip().splitlines()
             self.assertEqual(len(lines), 1, done.stderr)
-            self.assertRegex(lines[0], "^numoe-expert-worker: worker 0 could not be started in 4 tries: exit code 2: .*/nonexistent")
+            self.assertRegex(lines[0], "^numoe-expert-worker: worker 0 could not be started in 4 tries: exit code 2: .*" + re.escape(empty))
 
     def test_a_refusal_that_another_try_does_not_mend_is_not_tried_again(self):
         with tempfile.TemporaryDirectory() as folder:

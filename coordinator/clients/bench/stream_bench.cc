@@ -169,9 +169,12 @@ class StreamBench {
   void OnEvent(int stream, int64_t n) {
     NUMOE_DCHECK(0 <= stream && stream < o_.streams && n >= 0);
     if (n == 0) ++begun_;
-    if (!measuring_) return;
+    if (!measuring_ || n == 0) return;
     const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
-    lags_.push_back(static_cast<double>(now - engine_->EmittedAt(stream, n)) / 1e6);
+    // The first event has the role and no token.
+    const int64_t emitted = engine_->EmittedAt(stream, n - 1);
+    NUMOE_CHECK(0 < emitted && emitted <= now) << "token " << n - 1 << " of stream " << stream;
+    lags_.push_back(static_cast<double>(now - emitted) / 1e6);
   }
 
   void Report(const Memory& opened, double cpu_seconds) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -37,7 +38,9 @@ constexpr int kConnectTimeoutMs = 2'000;
 // good.
 constexpr int kMailboxTimeoutMs = 10'000;
 
-bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
+constexpr std::string_view kUnixPrefix = "unix:";
+
+bool IsUnix(const std::string& address) { return address.rfind(kUnixPrefix, 0) == 0; }
 
 void AddTo(absl::Span<float> out, const float* partial) {
   NUMOE_DCHECK(out.empty() || partial != nullptr);
@@ -403,6 +406,12 @@ absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, 
   const bool connected = channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
   if (!IsUnix(address) && !connected && failure.error_code() == grpc::StatusCode::UNAVAILABLE)
     RETURN_IF_ERROR(ProbeTls(address, tls, std::chrono::milliseconds(kConnectTimeoutMs)));
+  struct stat file {};
+  if (IsUnix(address) && !connected && stat(address.c_str() + kUnixPrefix.size(), &file) != 0 &&
+      errno == ENOENT)
+    return absl::UnavailableError("nothing listens there: there is no such socket file; is it started?");
+  if (failure.error_message().find("Connection refused") != std::string::npos)
+    return absl::UnavailableError("nothing listens there: the connection is refused; is it started?");
   return absl::UnavailableError(failure.error_message());  // WorkerTable says whose
 }
 

@@ -16,9 +16,11 @@ absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<con
   NUMOE_CHECK_LT(index, workers.size());
   const auto count = static_cast<int>(workers.size());
   if (found.worker_count != count) {
-    return absl::FailedPreconditionError(fmt::format(
-        "it is slice {} of {}, expected one of {}, as many as --workers names; give it --worker-count={}",
-        found.worker_index, found.worker_count, count, count));
+    return absl::FailedPreconditionError(
+        fmt::format("it is slice {} of {}, expected one of {}, as many as --workers names; name as many "
+                    "there as run, or start all of "
+                    "them with --worker-count={}",
+                    found.worker_index, found.worker_count, count, count));
   }
   if (found.worker_index < 0 || found.worker_index >= count) {
     return absl::FailedPreconditionError(fmt::format(

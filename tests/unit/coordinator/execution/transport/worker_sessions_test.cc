@@ -261,8 +261,8 @@ TEST_F(SumWorkersTest, WhoComesBackAsAnotherSliceIsNotUsedAndWhoComesBackRightIs
   const std::pair<Slice, const char*> wrong[] = {
       {{.index = 1}, "it is slice 1 of 2, which worker"},
       {{.index = 0, .by_expert = true}, "--slice=expert, expected --slice=intermediate"},
-      {{.index = 3, .count = 4}, "give it --worker-count=2"},
-      {{.index = 0, .count = 1}, "give it --worker-count=2"}};
+      {{.index = 3, .count = 4}, "start all of them with --worker-count=2"},
+      {{.index = 0, .count = 1}, "start all of them with --worker-count=2"}};
   for (const auto& [slice, words] : wrong) {
     Serve(0, slice);
     EXPECT_THAT(Refused(), HasSubstr(words));

@@ -52,7 +52,7 @@ TEST(CheckFitsTest, CountAndIndexAreThoseOfTheAddresses) {
                                       WorkerIdentity{.worker_index = 0, .worker_count = 1}}) {
     const absl::Status status = CheckFits(wrong, 0, workers);
     EXPECT_TRUE(absl::IsFailedPrecondition(status));
-    EXPECT_THAT(status.ToString(), HasSubstr("give it --worker-count=2"));
+    EXPECT_THAT(status.ToString(), HasSubstr("start all of them with --worker-count=2"));
   }
   for (const int index : {-1, 2, 1 << 30}) {
     EXPECT_THAT(CheckFits({.worker_index = index, .worker_count = 2}, 0, workers).ToString(),
