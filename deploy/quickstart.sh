@@ -33,7 +33,8 @@ done
 
 if [ -n "$download" ]; then
   [[ $model =~ ^[A-Za-z0-9_-][A-Za-z0-9._-]*/[A-Za-z0-9._-]+$ ]] || { echo "--download with --model $model: expected ORG/NAME, the name of a repository" >&2; exit 2; }
-  folder=${XDG_CACHE_HOME:-$HOME/.cache}/numoe/${model/\//--}
+  # A folder for each pattern: a download removes what it does not want from its folder.
+  folder=${XDG_CACHE_HOME:-$HOME/.cache}/numoe/${model/\//--}$(printf '%s' "${include[1]:+--${include[1]}}" | tr -c 'A-Za-z0-9._-' _)
 elif [ ${#include[@]} -gt 0 ]; then
   echo "--include is for --download" >&2
   exit 2
@@ -68,14 +69,15 @@ fail() {  # what happened, then the end of each log
 shown=""
 show() {
   [ "$1" != "$shown" ] || return 0
-  if [ -t 2 ]; then printf '\r\033[K%s' "$1" >&2; elif [ -n "$1" ]; then echo "$1" >&2; fi
+  if [ -t 2 ]; then printf '\r\033[K%s' "${1:0:79}" >&2; elif [ -n "$1" ]; then echo "$1" >&2; fi
   shown=$1
 }
 # The last line of the logs that says how far loading is, without its date.
 progress() { grep -hE 'loading experts: |making pages |waiting for worker ' "$run"/*.log 2>/dev/null | tail -n 1 | sed 's/^\(\[[^]]*\] \)*//' || true; }
 
 echo "starting one expert worker for each NUMA node, and a coordinator, with $model" >&2
-"$bin/numoe-expert-worker" --supervise --model "$model" --listen "unix:$run" --metrics-port 0 >"$run/workers.log" 2>&1 &
+logging=(--log-level info --log-format text)  # whatever the environment has: the lines are read here
+"$bin/numoe-expert-worker" --supervise --model "$model" --listen "unix:$run" --metrics-port 0 "${logging[@]}" >"$run/workers.log" 2>&1 &
 pids+=($!)
 # The supervisor's first lines say which workers it starts, and where.
 workers=""
@@ -86,7 +88,7 @@ while [ -z "$workers" ]; do
 done
 # A free port is chosen by the kernel and read back from the coordinator's --port-file, so two runs never collide.
 [ -n "$port" ] || { [ -n "$ask" ] && port=0 || port=8080; }
-"$bin/numoe-coordinator" --model "$model" --workers "$workers" --port "$port" --port-file "$run/port" >"$run/coordinator.log" 2>&1 &
+"$bin/numoe-coordinator" --model "$model" --workers "$workers" --port "$port" --port-file "$run/port" "${logging[@]}" >"$run/coordinator.log" 2>&1 &
 pids+=($!)
 
 # Large models take minutes. The coordinator ends by itself where nothing moves any more.

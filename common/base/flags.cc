@@ -204,11 +204,11 @@ int Flags::Parse(int argc, char** argv) {
   NUMOE_CHECK_GE(argc, 1);
   for (int i = 1; i < argc; ++i) {
     // The parser would read -hf as -h and -f.
-    const std::string name = argv[i];
+    const std::string word = argv[i], name = word.substr(0, word.find('='));
     const auto advice =
         name.size() > 2 && name[0] == '-' && name[1] != '-' ? instead_.find(name.substr(1)) : instead_.end();
     if (advice == instead_.end()) continue;
-    std::fprintf(stderr, "%s: unknown flag %s: %s; see %s --help\n", app_->get_name().c_str(), argv[i],
+    std::fprintf(stderr, "%s: unknown flag %s: %s; see %s --help\n", app_->get_name().c_str(), name.c_str(),
                  advice->second.c_str(), app_->get_name().c_str());
     return 2;
   }

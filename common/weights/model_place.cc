@@ -117,7 +117,9 @@ std::string NameOf(const std::string& model) {
 absl::StatusOr<ModelPlace> FindModel(const std::string& asked) {
   NUMOE_CHECK(!asked.empty());
   std::error_code error;
-  if (IsFolder(fs::path(asked) / "snapshots")) return InCache(asked);
+  // A folder of a training may have snapshots, too, but it has a model of its own.
+  if (IsFolder(fs::path(asked) / "snapshots") && !fs::exists(fs::path(asked) / "config.json", error))
+    return InCache(asked);
   if (fs::exists(asked, error)) return ModelPlace{.path = asked, .name = NameOf(asked)};
   if (!IsRepository(asked)) {
     return absl::NotFoundError(

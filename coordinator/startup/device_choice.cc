@@ -70,8 +70,12 @@ absl::Status CheckNoGpuFlags(const ServingOptions& options, const std::string& w
     flag = "--gpu-prefill-token-threshold=" + ToString(options.capacity.gpu_prefill);
   if (const int experts = options.capacity.gpu_experts.value_or(0); experts > 0)
     flag = fmt::format("--num-gpu-experts={}", experts);
-  if (options.device.gpu_memory) flag = "--gpu-memory=" + options.device.gpu_memory->text;
-  if (!options.expert_heat_file.empty()) flag = "--expert-heat-file=" + options.expert_heat_file;
+  // These are left over where a GPU was expected and is not there: the start says so, and goes on.
+  std::string idle;
+  if (options.device.gpu_memory) idle = "--gpu-memory=" + options.device.gpu_memory->text;
+  if (!options.expert_heat_file.empty()) idle = "--expert-heat-file=" + options.expert_heat_file;
+  if (options.device.kind == DeviceKind::kCpu && flag.empty()) flag = idle;
+  if (flag.empty() && !idle.empty()) LogWarning("{} changes nothing without a GPU", idle);
   if (flag.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
       "{} needs a GPU, and --device={} has none{}{}; start it with --device=cuda where one is, or "
@@ -81,16 +85,21 @@ absl::Status CheckNoGpuFlags(const ServingOptions& options, const std::string& w
 
 // What only the CPU device does, and the model is on a GPU.
 absl::Status CheckNoCpuFlags(const DeviceOptions& device) {
+  NUMOE_CHECK(device.kind != DeviceKind::kCpu);
   std::string flag;
   if (device.threads > 0) flag = fmt::format("--threads={}", device.threads);
   if (device.precision != Precision::kFast)
     flag = fmt::format("--activations={}", PrecisionName(device.precision));
   if (device.dense_format) flag = fmt::format("--dense-format={}", WeightFormatName(*device.dense_format));
   if (flag.empty()) return absl::OkStatus();
+  if (device.kind == DeviceKind::kAuto) {  // it may be for machines without a GPU
+    LogWarning("{} changes nothing on a GPU", flag);
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(
       fmt::format("{} changes nothing on a GPU, which holds these matrices as published and multiplies them "
-                  "in BF16; leave the "
-                  "flag out, or start with --device=cpu",
+                  "in BF16; leave "
+                  "the flag out, or start with --device=cpu",
                   flag));
 }
 

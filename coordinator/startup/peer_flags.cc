@@ -81,6 +81,7 @@ void AddAdvice(Flags& flags) {
   flags.Instead({"enable-auto-tool-choice", "jinja", "enable-prefix-caching", "enable-chunked-prefill",
                  "flash-attn", "fa", "cont-batching"},
                 "this is always on; leave it out");
+  flags.Instead({"np"}, "--max-num-seqs is the number of sequences that are computed at the same time");
   flags.Instead({"m"}, "--model names the model");
   flags.Instead({"t"}, "--threads is the number of compute threads");
   flags.Instead({"disable-log-requests", "enable-log-requests", "no-enable-log-requests"},
@@ -91,7 +92,7 @@ void AddAdvice(Flags& flags) {
   flags.Instead({"tokenizer", "tokenizer-path", "hf-config-path", "generation-config"},
                 "it is read from the folder or the file that --model names");
   flags.Instead(
-      {"revision", "hf-repo", "hf-file", "hf", "hfr", "hff", "download-dir"},
+      {"revision", "hf-repo", "hf-file", "hf", "hfr", "hff", "hft", "hf-token", "download-dir"},
       "numoe-download downloads a revision of a repository into a folder, which --model then names");
   flags.Instead({"chat-template-kwargs", "default-chat-template-kwargs"},
                 "requests have chat_template_kwargs");

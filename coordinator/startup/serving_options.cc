@@ -88,6 +88,8 @@ void AddApiFlags(Flags& flags, ServingFlags& f) {
       .NonNegative();
 }
 
+constexpr int64_t kStartTimeoutMsMax = int64_t{366} * 24 * 3600 * 1000;  // a year; the clock has nanoseconds
+
 void AddCapacityFlags(Flags& flags, ServingFlags& f) {
   flags
       .Add("max-num-seqs", f.options.capacity.sequences_max,
@@ -137,7 +139,7 @@ void AddEngineFlags(Flags& flags, ServingFlags& f) {
       .Add("worker-start-timeout-ms", f.options.workers.start_timeout_ms,
            "Milliseconds that the start waits for the workers while nothing moves: no worker becomes ready, "
            "and none loads more of its weights. Then the coordinator exits with an error; 0: no limit")
-      .NonNegative();
+      .Range(int64_t{0}, kStartTimeoutMsMax);
   flags
       .Add("worker-deadline-ms", f.options.worker_deadline_ms,
            "Milliseconds that requests wait for a lost worker to come back before they end with an error")

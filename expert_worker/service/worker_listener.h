@@ -1,7 +1,6 @@
-// WorkerListener: the gRPC server at a worker's address, whichever service answers there.
+// WorkerListener: the gRPC server at a worker's address.
 //
-// While a worker loads its weights LoadingService answers at its address, afterwards WorkerService; each
-// opens a listener of its own. Serves the given service and grpc.health.v1 on one address (unix:PATH or
+// Serves the given service and grpc.health.v1 on one address (unix:PATH or
 // HOST:PORT). A stale socket file of a dead process is replaced; one that a live process serves is an error
 // naming it. With a shared-memory group its processes, too, may connect to the socket's file, at no moment
 // anybody else. Whoever asks costs at most what common/transport/transport_limits.h allows: streams, threads,

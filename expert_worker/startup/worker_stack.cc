@@ -98,8 +98,8 @@ absl::Status WorkerStack::Load() {
   }
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options_.model));
   ASSIGN_OR_RETURN(config_, ReadModelConfig(options_.model));
-  ASSIGN_OR_RETURN(fingerprint_, checkpoint->Fingerprint());
   RETURN_IF_ERROR(AnswerWhileLoading());
+  ASSIGN_OR_RETURN(fingerprint_, checkpoint->Fingerprint());  // reads a sample of every tensor
   ASSIGN_OR_RETURN(executor_, ExpertExecutor::Load(*checkpoint, config_, options));
   return absl::OkStatus();
 }

@@ -332,6 +332,16 @@ class TwoUsers(unittest.TestCase):
         self.assertIn(f"cannot be given to group {THIRD}", worker.log())
         self.assertNotIn("memory plan", worker.log())
 
+    def test_another_users_worker_that_offers_no_memory_is_not_used_either(self):
+        """Its socket file is where a folder that anybody may write to has let it put one."""
+        cluster = self.cluster(worker_user=THIRD, network=False)
+        worker = cluster.workers[0]
+        worker.argv[:] = ["sh", "-c", 'umask 0; exec "$@"', "sh", *worker.argv, "--no-shared-memory"]
+        for daemon in (worker, cluster.coordinator):
+            daemon.start()
+        self.assertEqual(cluster.coordinator.process.wait(START_SECONDS), 2)
+        self.assertIn(f"its socket file belongs to user {THIRD}, expected user {ANOTHER} or root;", cluster.coordinator.log())
+
     def test_without_a_group_a_coordinator_does_not_use_another_users_worker(self):
         cluster = self.cluster(worker_user=THIRD)
         for daemon in (cluster.workers[0], cluster.coordinator):

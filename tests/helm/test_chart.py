@@ -340,7 +340,7 @@ class Storage(unittest.TestCase):
         existing = {"persistence": {"mode": "existing", "existingClaim": "c"}}
         many = {"persistence": {"accessModes": ["ReadWriteMany"]}}
         terms = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
-        for changes, beside in (({}, True), (existing, True), ({"persistence": {"mode": "hostPath", "hostPath": "/data"}}, True), (many, False),
+        for changes, beside in (({}, True), (existing, True), ({"persistence": {**existing["persistence"], **many["persistence"]}}, False), ({"persistence": {"mode": "hostPath", "hostPath": "/data"}}, True), (many, False),
                                 ({**existing, "replicas": 2}, False), ({"affinity": terms}, True)):
             objects = chart.render(chart.merged(DOWNLOAD, {"pack": {"enabled": True}}), changes)
             hosts = chart.find(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]

@@ -66,8 +66,8 @@ class Quickstart(unittest.TestCase):
             finally:
                 hub.close()
         self.assertEqual((code, ANSWER in said), (0, True), said + log)
-        self.assertTrue(os.path.exists(os.path.join(self.home, ".cache/numoe/org--model/READY")))
-        code, said, log = self.ask(*options, HF_ENDPOINT=hub.url)  # the second time without a server
+        self.assertTrue(os.path.exists(os.path.join(self.home, ".cache/numoe/org--model--_/READY")))
+        code, said, log = self.ask(*options, HF_ENDPOINT="http://127.0.0.1:9")  # nobody is asked a second time
         self.assertEqual((code, ANSWER in said), (0, True), said + log)
 
     def test_a_repository_of_hugging_faces_cache(self):

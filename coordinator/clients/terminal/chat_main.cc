@@ -103,12 +103,14 @@ absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, net::HttpClient& client) {
   return history;
 }
 
-// On a terminal one line that changes, else a line for each change; "" ends it.
-void ShowStart(std::string_view doing) {
+// On a terminal one line that changes, cut to a narrow terminal's width; else one line in all. "" ends it.
+void ShowStart(std::string_view doing, bool& shown) {
+  constexpr size_t kColumns = 79;
   if (isatty(STDERR_FILENO) == 1) {
-    Print(stderr, doing.empty() ? "\r\033[K" : fmt::format("\r\033[Kthe server is starting: {}", doing));
-  } else if (!doing.empty()) {
-    Print(stderr, fmt::format("numoe-chat: the server is starting: {}\n", doing));
+    const std::string line = fmt::format("the server is starting: {}", doing);
+    Print(stderr, "\r\033[K" + (doing.empty() ? "" : line.substr(0, kColumns)));
+  } else if (!doing.empty() && !std::exchange(shown, true)) {
+    Print(stderr, fmt::format("numoe-chat: waiting, the server is starting: {}\n", doing));
   }
 }
 
@@ -116,7 +118,8 @@ absl::StatusOr<int> Run(const ChatFlags& f) {
   ASSIGN_OR_RETURN(const net::Url url, net::ParseUrl(f.url));
   ASSIGN_OR_RETURN(const std::string question, Question(f));
   ASSIGN_OR_RETURN(const auto client, net::HttpClient::Create(url, f.api_key));
-  AwaitStart(*client, [](std::string_view doing) { ShowStart(doing); });
+  bool shown = false;
+  AwaitStart(*client, [&shown](std::string_view doing) { ShowStart(doing, shown); });
   ASSIGN_OR_RETURN(const ChatHistory history, Begin(f, *client));
   Terminal terminal;
   terminal.print = [](std::string_view text) { Print(stdout, text); };

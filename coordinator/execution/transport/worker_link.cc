@@ -400,6 +400,21 @@ absl::Status StillLoads(const v1::Loading& loading) {
   return status;
 }
 
+// A socket file's owner decides who may listen there. A mailbox's other end is checked by itself
+// (CheckPeerOf); a worker that is reached by the stream alone must not be another user's without somebody
+// having asked for that.
+absl::Status CheckSocketOwner(const std::string& address, std::optional<gid_t> group) {
+  struct stat file {};
+  if (stat(address.c_str() + kUnixPrefix.size(), &file) != 0)
+    return absl::UnavailableError(fmt::format("its socket file: {}", std::strerror(errno)));
+  if (file.st_uid == geteuid() || file.st_uid == 0 || (group && file.st_gid == *group))
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "its socket file belongs to user {}, expected user {} or root; give both --shared-memory-group, or if "
+      "that is the right worker, --data-path=grpc takes its answers",
+      file.st_uid, geteuid()));
+}
+
 // gRPC's word for it says who does not answer, but not why two ends refuse each other.
 absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, grpc::Channel& channel,
                             const grpc::Status& failure) {
@@ -477,6 +492,8 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
         address, std::string(attached.message()));
     identity.shared_memory = false;
   }
+  if (IsUnix(address) && options.data_path != DataPath::kGrpc)
+    RETURN_IF_ERROR(CheckSocketOwner(address, options.shared_memory_group));
   return std::make_unique<StreamLink>(identity, options, channel);
 }
 

@@ -22,7 +22,7 @@ podFailurePolicy:
 */}}
 {{- define "numoe.jobAffinity" -}}
 {{- $affinity := deepCopy .Values.affinity -}}
-{{- $shared := and (eq .Values.persistence.mode "create") (has "ReadWriteMany" .Values.persistence.accessModes) -}}
+{{- $shared := and (ne .Values.persistence.mode "hostPath") (has "ReadWriteMany" .Values.persistence.accessModes) -}}
 {{- if not (or $shared (include "numoe.hostsMany" .)) -}}
 {{- $labels := include "numoe.selector" (dict "root" . "component" "host") | fromYaml -}}
 {{- $beside := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" $labels) -}}

@@ -51,6 +51,12 @@ TEST_F(ModelPlaceTest, FoldersAndFilesAreWhereTheyAre) {
   EXPECT_EQ(FindModel(Path("files/tiny.Q4_K_M.gguf"))->name, "tiny.Q4_K_M");
 }
 
+TEST_F(ModelPlaceTest, SnapshotsOfATrainingAreNoCache) {
+  MakeFolder("training/snapshots/step1");
+  Write("training/config.json", "{}");
+  EXPECT_EQ(FindModel(Path("training"))->path, Path("training"));
+}
+
 TEST_F(ModelPlaceTest, ALinkKeepsItsOwnName) {
   Write("blobs/8f3a", "x");
   std::filesystem::create_symlink(Path("blobs/8f3a"), Path("tiny.gguf"));

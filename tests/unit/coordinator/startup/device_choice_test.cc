@@ -50,6 +50,8 @@ TEST(DeviceChoiceTest, WhatOnlyTheCpuDoesIsRefusedWithAGpu) {
   for (const auto& [flag, said] : cases) {
     std::vector<std::string> words = {"--plan", "--gpu-memory", "10GiB"};
     words.insert(words.end(), flag.begin(), flag.end());
+    EXPECT_TRUE(DeviceChoice::Make(ServingOptionsOf(words)).ok()) << "auto: for machines without a GPU, too";
+    words.insert(words.end(), {"--device", "cuda"});
     EXPECT_THAT(NoDeviceFor(words), HasSubstr(said + " changes nothing on a GPU"));
   }
 }

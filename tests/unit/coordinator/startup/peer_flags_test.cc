@@ -54,6 +54,7 @@ TEST(PeerFlagsTest, FlagsThatCannotMeanAnythingSayWhatToUse) {
                     HasSubstr("numoe-router")));
   EXPECT_THAT(PeerRefusal("-ngl"), AllOf(HasSubstr("unknown flag -ngl: "), HasSubstr("--num-gpu-experts")));
   EXPECT_THAT(PeerRefusal("-hf"), HasSubstr("unknown flag -hf: numoe-download downloads"));
+  EXPECT_THAT(PeerRefusal("-hf=x"), HasSubstr("unknown flag -hf: numoe-download downloads"));
   EXPECT_THAT(PeerRefusal("-m"), HasSubstr("unknown flag -m: --model"));
   EXPECT_THAT(PeerRefusal("--gpu_memory_utilization"), HasSubstr("--gpu-memory takes"));
   EXPECT_THAT(PeerRefusal("--max-num-seq"), HasSubstr("did you mean --max-num-seqs?"));

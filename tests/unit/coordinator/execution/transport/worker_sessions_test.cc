@@ -128,15 +128,16 @@ TEST_F(WorkerSessionsTest, AStartSaysOfAWorkerThatLoadsHowFarItIsAndTakesItWhenI
                         " (it loads its weights: 1.0 of 3.0 GiB)"));
   SessionOptions patient = sessions;
   patient.start_deadline_ms = kSessionsPatienceMs;
-  std::atomic<bool> heard = false;
+  std::atomic<bool> heard = false, returned = false;
   patient.waiting_for = [&](const std::string& missing) {
     if (missing.find("1.0 of 3.0 GiB") != std::string::npos) heard = true;
   };
   std::thread load([&] {
-    while (!heard) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (!heard && !returned) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_TRUE((*service)->Serve(formula, options).ok());
   });
   const auto connected = WorkerSessions::Connect(patient, metrics_);
+  returned = true;
   load.join();
   ASSERT_TRUE(connected.ok()) << connected.status();
   EXPECT_TRUE((*connected)->Ready());
