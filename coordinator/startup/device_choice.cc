@@ -98,8 +98,7 @@ absl::Status CheckNoCpuFlags(const DeviceOptions& device) {
   }
   return absl::FailedPreconditionError(
       fmt::format("{} changes nothing on a GPU, which holds these matrices as published and multiplies them "
-                  "in BF16; leave "
-                  "the flag out, or start with --device=cpu",
+                  "in BF16; leave the flag out, or start with --device=cpu",
                   flag));
 }
 

@@ -50,8 +50,7 @@ void AddAdvice(Flags& flags) {
                  "data-parallel-size", "dp", "dp-size", "expert-parallel-size", "ep", "ep-size",
                  "enable-expert-parallel", "split-mode", "tensor-split", "nnodes", "node-rank"},
                 "the expert workers divide the experts (--workers), and a coordinator uses one GPU; for "
-                "several GPUs start "
-                "a coordinator on each of them and numoe-router in front");
+                "several GPUs start a coordinator on each of them and numoe-router in front");
   flags.Instead({"gpu-memory-utilization", "mem-fraction-static"},
                 "--gpu-memory takes the amount of GPU memory to use, such as 80GiB");
   flags.Instead(

@@ -55,8 +55,8 @@ struct WorkerIdentity {
 
 /// The payload of an error of Connect that MovesOfLoad reads: decimal digits.
 inline constexpr char kMovesOfLoad[] = "numoe.v1.Loading.moves";
-/// Of an error of Connect: the worker loads its weights, and this number differs from the last time's if the
-/// load has moved since then. nullopt: the error is another one.
+/// Returns a number if Connect failed because the worker loads its weights; another number than the last time
+/// means that the load has moved. Returns nullopt for another error.
 std::optional<uint64_t> MovesOfLoad(const absl::Status& error);
 
 class WorkerLink {

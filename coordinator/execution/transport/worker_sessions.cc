@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 // How often the sessions are looked at: the bound on noticing an idle worker's death.
 constexpr std::chrono::milliseconds kLookInterval(5);
-// Of the log's lines that say what the start waits for.
+// Time between two lines of the log that say what the start waits for.
 constexpr std::chrono::seconds kStartLineInterval(10);
 constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // of one worker; its answer takes milliseconds
 

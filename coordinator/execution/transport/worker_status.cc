@@ -18,8 +18,7 @@ absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<con
   if (found.worker_count != count) {
     return absl::FailedPreconditionError(
         fmt::format("it is slice {} of {}, expected one of {}, as many as --workers names; name as many "
-                    "there as run, or start all of "
-                    "them with --worker-count={}",
+                    "there as run, or start all of them with --worker-count={}",
                     found.worker_index, found.worker_count, count, count));
   }
   if (found.worker_index < 0 || found.worker_index >= count) {
