@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Installs what is needed, builds, and runs the tests: what shows that the product works, within 25 minutes on two cores.
+# Installs packages, builds, and runs the tests that show that the product works, within 25 minutes on two cores.
 #   tests/run.sh                 the parts that tests/parts.txt marks "always"
 #   tests/run.sh --all           every part
-#   tests/run.sh --gate          what the gate runs for this commit: the parts "always" and "gate", and those of the
+#   tests/run.sh --gate          the parts that the gate runs for this commit: "always" and "gate", and those of the
 #                                others whose turn it is (tests/turns.py)
-#   tests/run.sh PART...         these parts alone, after the build that they need
+#   tests/run.sh PART...         only these parts, after the build that they need
 #   tests/run.sh --list          the parts, with what each one does
-# tests/README.md says what each part costs and when it runs. A part that cannot run here says "SKIPPED" and why; where
-# NUMOE_REQUIRE=1 is set (the gate in CI), such a skip is a failure.
+# tests/README.md says how long each part takes and when it runs. A part that cannot run here prints "SKIPPED" and the reason;
+# with NUMOE_REQUIRE=1 (the gate in CI) such a skip is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source deploy/lib/install.sh
 jobs=$(nproc)
 bin=build/release/bin
-# The release build, once in a run.
+# Makes the release build, once in a run.
 release() { [ -n "${released:-}" ] || build_preset release all; released=1; }
 
-# What a part does: WHAT[NAME]; part_NAME does it.
+# WHAT[NAME] says what a part does; the function part_NAME runs it.
 declare -A WHAT=(
   [tidy]="layers, header contracts, sizes, plain words, layout of the sources"
   [build]="the release build, its compiler flags and hardening"
@@ -25,24 +25,25 @@ declare -A WHAT=(
   [download]="downloading a model from a server that misbehaves"
   [page]="the page in headless Chromium"
   [clients]="SDKs and bench clients of other projects"
-  [quality]="what the trained model answers, served"
+  [quality]="the answers of the trained model through the real daemons"
   [journeys]="what README.md tells a newcomer to do, with small models"
   [chart]="the Helm chart: renderings, schemas, its pods' commands"
-  [asan]="ASan and UBSan: what reads outside bytes or shares memory"
+  [asan]="ASan and UBSan: the rooms that read bytes from outside or share memory"
   [fuzz]="new mutations for every fuzz target, a minute of them for a third (ASan)"
-  [tsan]="TSan: the threaded rooms"
+  [tsan]="TSan: the rooms with threads"
   [analysis]="Clang's thread-safety analysis; every source of the product compiles by itself"
   [asan-compute]="ASan and UBSan: the other rooms (kernels, devices, models, scheduler)"
   [images]="images, pod, two hosts, systemd units, dashboards and alerts"
-  [numa]="emulated machines with several NUMA nodes: where weights, mailboxes and threads lie"
-  [apiserver]="a real API server takes what the chart and the manifests are, upgrades and Pod Security included"
+  [packages]="the .deb and the .tar.zst: contents, and clean systems that they are installed on"
+  [numa]="emulated machines with several NUMA nodes: where weights, mailboxes and threads are"
+  [apiserver]="a real API server accepts the chart and the manifests, upgrades and Pod Security included"
   [kubelet]="the chart on a real node: kubelet, containerd, kube-proxy; faults, upgrades, pinning"
   [picker]="the Gateway API's endpoint picker among real coordinators"
   [device-code]="device code compiles with nvcc for every card"
 )
 
-# run_ctest PRESET [OPTION...]: ctest, and then what the tests say they skipped: ctest shows it of no test that passes, but
-# writes it to its log. The tests of a suite that differ in a parameter (All/Suite.Name/7) share a line.
+# run_ctest PRESET [OPTION...]: runs ctest and then prints the skipped tests, which ctest only writes to its log if the others pass.
+# The tests of a suite that differ in a parameter (All/Suite.Name/7) share a line.
 run_ctest() {
   local status=0 log=build/$1/Testing/Temporary/LastTest.log launcher=()
   # TSan of gcc 12 cannot place its shadow memory under the address randomisation of newer kernels.
@@ -82,7 +83,7 @@ asan_tests() {
 }
 part_asan() {
   build_preset asan boundary_tests
-  asan_tests -L boundary -LE fuzz  # part_fuzz gives the fuzz targets their corpus, and mutations that no run before had
+  asan_tests -L boundary -LE fuzz  # part_fuzz runs the fuzz targets with their corpus and with mutations that no earlier run had
 }
 part_fuzz() {
   build_preset asan boundary_tests
@@ -101,6 +102,14 @@ part_asan-compute() {
   asan_tests -LE 'boundary|fuzz'
 }
 part_images() { release; tests/deploy/run.sh --bin $bin; }
+part_packages() {
+  release
+  if ! install_packages <(cat deploy/package/packages.txt tests/deploy/package_tests.txt); then
+    echo "SKIPPED some tests of packages: not installed: packages of tests/deploy/package_tests.txt" >&2
+    [ "${NUMOE_REQUIRE:-}" != 1 ] || return 1
+  fi
+  python3 tests/deploy/packages.py --bin $bin
+}
 part_numa() {
   release
   if ! install_packages tests/numa/packages.txt; then
@@ -128,7 +137,7 @@ case ${1:-} in
   --gate)
     gate=1
     decisions=$(python3 tests/turns.py)
-    echo "What this run of the gate has, and what it leaves to another commit's:"
+    echo "The parts that this run of the gate has, and those that it leaves to other commits:"
     awk -F'\t' '{printf "  %-4s  %-13s %s\n", $2 == "run" ? "run" : "-", $1, $3}' <<<"$decisions"
     mapfile -t parts < <(awk -F'\t' '$2 == "run" {print $1}' <<<"$decisions")
     ;;
@@ -143,7 +152,7 @@ case ${1:-} in
     ;;
 esac
 
-# A row for each part that has run, printed however the run ends: an interrupted run has not passed.
+# Prints a row for each part that has run, however the run ends; an interrupted run has failed.
 rows=() left=() took="" current=packages finished=""
 summary() {
   [ -n "$finished" ] || rows+=("$(printf '%-13s %5ss  FAILED' "$current" $((SECONDS - begin)))")

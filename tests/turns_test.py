@@ -54,7 +54,7 @@ class Turns(unittest.TestCase):
         for changed in (["a/b"], None):
             decisions = {name: (runs, reason) for name, runs, reason in turns.decide(parts, "000000000002", changed, "f3d58fd")}
             self.assertEqual([name for name, (runs, _) in decisions.items() if runs], ["unit", "short", "its_turn"])
-            self.assertIn("would take 85 minutes of at most 80; tests/run.sh long runs it", decisions["long"][1])
+            self.assertIn("would take 85 minutes of at most 77; tests/run.sh long runs it", decisions["long"][1])
 
     def test_the_gate_fits_with_any_turn(self):
         parts = turns.read_parts(os.path.join(turns.ROOT, "tests/parts.txt"))
@@ -75,9 +75,9 @@ class Turns(unittest.TestCase):
         self.assertEqual(turns.slowness(parts, {}), 1)
         self.assertEqual(turns.slowness(parts, quick), 1)
         self.assertEqual(turns.slowness(parts, slow), 2.5)
-        self.assertEqual(turns.too_long(parts, "asan", 50 * 60, quick), "")
+        self.assertEqual(turns.too_long(parts, "asan", 46 * 60, quick), "")
         self.assertEqual(turns.too_long(parts, "asan", 51 * 60, quick),
-                         "it would end after 81 minutes of at most 80: 51 have passed, and its 30 take 1.0 times as long on this machine; "
+                         "it would end after 81 minutes of at most 77: 51 have passed, and its 30 take 1.0 times as long on this machine; "
                          "tests/run.sh asan runs it")
         self.assertIn("after 81 minutes", turns.too_long(parts, "asan", 6 * 60, slow))
         self.assertEqual(turns.too_long(parts, "images", 6 * 60, slow), "")
@@ -91,7 +91,7 @@ class Turns(unittest.TestCase):
         self.assertEqual(fits("asan", 1200, "build 60,unit 200,"), (0, ""))
         code, reason = fits("asan", 1200, "build 60,unit 2000,e2e 1000,")
         self.assertEqual(code, 1)
-        self.assertRegex(reason, r"^it would end after \d+ minutes of at most 80: 20 have passed, .* tests/run.sh asan runs it\n$")
+        self.assertRegex(reason, r"^it would end after \d+ minutes of at most 77: 20 have passed, .* tests/run.sh asan runs it\n$")
 
     def test_paths_have_the_braces_of_a_shell(self):
         self.assertEqual(turns.expand("a/{b,c}.{h,cc}"), ["a/b.h", "a/b.cc", "a/c.h", "a/c.cc"])

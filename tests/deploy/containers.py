@@ -1,4 +1,4 @@
-"""Runs NUMoE's image with podman in a folder of its own: nothing of it stays on the machine. Standard library only."""
+"""Runs NUMoE's image with podman in a folder of its own, so that nothing of it remains on the machine. Standard library only."""
 import contextlib
 import json
 import os
@@ -15,8 +15,8 @@ sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
 from daemons import free_port  # noqa: E402
 
 with open(os.path.join(ROOT, "deploy/podman/numoe.yaml"), encoding="utf-8") as pod_file:
-    IMAGE = re.search(r"image: (\S+)", pod_file.read()).group(1)  # what build.sh makes unless it is told another name
-# What works as root in a container or a virtual machine without systemd, too.
+    IMAGE = re.search(r"image: (\S+)", pod_file.read()).group(1)  # the name that build.sh uses by default
+# A configuration that works also as root in a container or in a virtual machine without systemd.
 CONTAINERS_CONF = """[containers]
 default_ulimits=["nofile=20000:20000","nproc=20000:20000"]
 log_driver="k8s-file"
@@ -30,7 +30,7 @@ network_backend="netavark"
 
 
 def why_no_containers():
-    """-> what is missing for running containers here, or ''."""
+    """-> why containers cannot run here, or ''."""
     missing = [tool for tool in ("podman", "buildah", "runc", "netavark") if not find_tool(tool)]
     if missing:
         return "not installed: " + ", ".join(missing)
@@ -42,7 +42,7 @@ def find_tool(name):
 
 
 def command(argv, environment, timeout):
-    """subprocess.run, but what interrupts this ends the command gently: a killed podman leaves rules of half a network."""
+    """Like subprocess.run, but an interruption ends the command gently: a killed podman leaves half of a network's rules."""
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
             said = process.communicate(timeout=timeout)
@@ -57,7 +57,7 @@ def command(argv, environment, timeout):
 
 
 class Podman:
-    """A store of its own, with the image built from programs in `bin_dir`."""
+    """A store of images of its own, with the image built from programs in `bin_dir`."""
 
     def __init__(self, bin_dir):
         self.folder = tempfile.mkdtemp(prefix="numoe-deploy.")
@@ -75,10 +75,10 @@ class Podman:
             self.remove_folder()
             raise
 
-    def build(self, bin_dir, *options):
-        """deploy/image/build.sh of the programs in `bin_dir`, by the name that it chooses."""
+    def build(self, bin_dir, *options, more=None):
+        """Runs deploy/image/build.sh for the programs in `bin_dir`; returns the name that it gives the image."""
         build = [os.path.join(ROOT, "deploy/image/build.sh"), "--bin", bin_dir, *options, "--", *self.store]
-        built = command(build, self.environment, 600)
+        built = command(build, {**self.environment, **(more or {})}, 600)
         if built.returncode != 0:
             raise AssertionError(f"deploy/image/build.sh failed:\n{built.stdout}{built.stderr}")
 
@@ -95,9 +95,9 @@ class Podman:
         return json.loads(self.run("inspect", name).stdout)[0]
 
     def close(self):
-        # A container that is left keeps its published ports' rules in the host's firewall: whoever listens at one of them is unheard.
+        # A container that is left keeps the rules of its published ports in the host's firewall, so that no server at such a port can be reached.
         self.run("pod", "rm", "--all", "--force")
-        for container in self.run("ps", "--all", "--quiet").stdout.split():  # `rm --all` keeps one whose network others use
+        for container in self.run("ps", "--all", "--quiet").stdout.split():  # `rm --all` does not remove a container whose network others use
             self.run("rm", "--force", "--time=0", "--depend", "--ignore", container)
         self.run("network", "rm", "podman-default-kube-network", check=False)
         self.remove_folder()
@@ -110,7 +110,7 @@ class Podman:
 
 
 class Pod:
-    """deploy/podman/numoe.yaml with another model and free ports; talks HTTP as tests/e2e's Cluster does."""
+    """The pod of deploy/podman/numoe.yaml with another model and free ports; sends HTTP requests as tests/e2e's Cluster does."""
 
     def __init__(self, podman, model):
         self.podman = podman
@@ -137,7 +137,7 @@ class Pod:
         return done.stdout + done.stderr
 
     def process(self, container):
-        """-> the process id on this machine, 0 while it does not run"""
+        """-> the process id on this machine, 0 while it is not running"""
         return self.podman.inspect("numoe-" + container)["State"]["Pid"]
 
 

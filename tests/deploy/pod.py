@@ -1,4 +1,4 @@
-"""The image and the pod: what is in it, what it may do, and what happens to streams when its containers end."""
+"""The image and the pod: what the image contains, what the pod may do, and what happens to streams when its containers end."""
 import json
 import os
 import re
@@ -11,20 +11,20 @@ from client import TEXT, Server, Stream
 from containers import IMAGE, ROOT, Pod, Podman, await_true, free_port, why_no_containers
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
-IMAGE_BYTES_MAX = 120 << 20  # 94 MB when written; more has a reason or is a mistake
+IMAGE_BYTES_MAX = 120 << 20  # 94 MB when this was written; a larger image needs a reason or is a mistake
 BIN = ""
 
 
 @unittest.skipIf(why_no_containers(), why_no_containers())
 class ThePod(unittest.TestCase):
-    """In the order of their names: the last ones end it."""
+    """The tests run in the order of their names; the last ones end the pod."""
 
     @classmethod
     def setUpClass(cls):
         cls.podman = Podman(BIN)
         cls.addClassCleanup(cls.podman.close)
         probe = cls.podman.run("run", "--rm", IMAGE, "true", check=False)
-        if probe.returncode in (125, 126):  # podman's and the runtime's own errors
+        if probe.returncode in (125, 126):  # these are errors of podman and of the runtime
             raise unittest.SkipTest("this machine cannot run containers: " + probe.stderr.strip()[-300:])
         cls.pod = Pod(cls.podman, MODEL)
         cls.pod.start()
@@ -36,7 +36,7 @@ class ThePod(unittest.TestCase):
         asked = {"messages": [{"role": "user", "content": "What is 84 * 3 / 2?"}], "temperature": 0}
         reply = self.server.post("/v1/chat/completions", asked)
         self.assertIn("126", reply["choices"][0]["message"]["content"])
-        # Both workers' mailboxes, although all three are process 1 of their containers.
+        # The mailboxes of both workers, although all three processes are process 1 of their containers.
         self.assertEqual(self.pod.logs("coordinator").count("through shared memory"), 2)
 
     def test_1_the_image_is_small_and_says_what_is_in_it(self):
@@ -63,6 +63,23 @@ class ThePod(unittest.TestCase):
         self.assertEqual((first["Id"], first["RootFS"]), (again["Id"], again["RootFS"]))
         for label in ("created", "source", "url", "revision", "vendor"):
             self.assertTrue(first["Labels"]["org.opencontainers.image." + label], label)
+
+    def test_1_build_sh_hands_the_image_over(self):
+        """kind and k3s cannot run here: programs of their names write down what they are called with."""
+        folder = self.podman.folder
+        for name in ("kind", "k3s"):
+            with open(os.path.join(folder, name), "w", encoding="ascii") as f:
+                f.write(f'#!/bin/sh\necho "{name} $*" >>{folder}/calls\n')
+            os.chmod(os.path.join(folder, name), 0o755)
+        path = {"PATH": folder + ":" + self.podman.environment["PATH"]}
+        file = os.path.join(folder, "image.tar")
+        self.podman.build(BIN, "--load", file, "--load", "kind:two", "--load", "k3s", more=path)
+        with open(os.path.join(folder, "calls"), encoding="ascii") as f:
+            calls = [re.sub(r"/\S*/image.tar", "image.tar", line) for line in f.read().splitlines()]
+        self.assertEqual(calls, ["kind load image-archive image.tar --name two", "k3s ctr images import image.tar"])
+        self.podman.run("rmi", "localhost/numoe:again", check=False)
+        loaded = self.podman.run("load", "--input", file).stdout
+        self.assertIn(IMAGE, loaded, "by the name that the chart asks for")
 
     def test_1_it_may_do_little(self):
         for container in ("coordinator", "worker-0", "worker-1"):
@@ -109,7 +126,7 @@ class ThePod(unittest.TestCase):
         self.assertEqual(status, 503, body)
         self.assertTrue(stream.thread.is_alive(), "the stream had ended before the new request was refused")
         self.assertEqual(stream.result(), expected)
-        self.server.await_health("ready")  # restartPolicy: Always
+        self.server.await_health("ready")  # the pod has restartPolicy: Always
         self.assertNotEqual(self.pod.process("coordinator"), before)
 
     def test_5_containers_that_are_stopped_together_finish_their_stream(self):
@@ -117,7 +134,7 @@ class ThePod(unittest.TestCase):
         stream = Stream(self.server)
         stream.await_events(10)
         containers = ["numoe-coordinator", "numoe-worker-0", "numoe-worker-1"]
-        # As Kubernetes does it; podman's own `pod stop` takes the network away first.
+        # Stops the containers as Kubernetes does; podman's own `pod stop` removes the network first.
         stop = subprocess.Popen(self.podman.argv("stop", "--time", "50", *containers), env=self.podman.environment,
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(stop.wait)
@@ -125,14 +142,14 @@ class ThePod(unittest.TestCase):
         self.assertEqual(stream.result(), expected, "workers have to outlive the coordinator's drain")
         self.assertEqual(stop.wait(60), 0)
         self.assertLess(time.monotonic() - begun, 35, "a drain waited for its timeout")
-        # Not the exit codes: podman 4 may start a container again in the moment in which its stop succeeds.
+        # The exit codes are not checked: podman 4 may start a container again just when its stop succeeds.
         for container in containers:
             log = self.pod.logs(container.removeprefix("numoe-"))
             self.assertIn("signal 15: draining", log)
             self.assertNotIn("drain timeout", log)
 
     def test_6_one_container_of_workers_serves(self):
-        """A worker for each NUMA node under one supervisor: the form without a pod."""
+        """A worker for each NUMA node under one supervisor, as without a pod."""
         port = free_port()
         common = ["--read-only", "--cap-drop=ALL", "-v", f"{MODEL}:/models/model:ro", "-v", "numoe-supervised:/run/numoe"]
         self.podman.run("run", "-d", "--name", "workers", "-p", f"127.0.0.1:{port}:8080", *common, IMAGE, "numoe-expert-worker", "--supervise",
@@ -150,7 +167,7 @@ class ThePod(unittest.TestCase):
 
 
 def memory_limit(pid):
-    """Bytes that the process's memory cgroup allows, of either version."""
+    """The limit in bytes of the process's memory cgroup, of either version."""
     with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
         for line in f:
             _, controllers, path = line.rstrip("\n").split(":", 2)

@@ -1,4 +1,4 @@
-"""The systemd units: what systemd says of them, and that their commands and environments serve."""
+"""The systemd units: what systemd reports about them, and that their commands and environments serve."""
 import os
 import re
 import shutil
@@ -12,11 +12,11 @@ from containers import ROOT, free_port
 UNITS = os.path.join(ROOT, "deploy/systemd")
 MODEL = os.path.join(ROOT, "deploy/models/nano")
 BIN = ""
-EXPOSURE_MAX = 20  # tenths, of systemd-analyze security: 1.9 is the coordinator's, which may see GPUs
+EXPOSURE_MAX = 20  # in tenths of the exposure of systemd-analyze security; the coordinator has 1.9, because it may use GPUs
 
 
 class Unit:
-    """The parts of a unit file that say what is started, for one instance."""
+    """The entries of a unit file that say what is started, for one instance."""
 
     def __init__(self, name, instance=""):
         with open(os.path.join(UNITS, name), encoding="utf-8") as f:
@@ -25,8 +25,8 @@ class Unit:
     def values(self, key):
         return re.findall(f"^{key}=(.*)$", self.text, re.M)
 
-    def environment(self, replaced):
-        """As systemd puts it together: Environment=, then the files in their order."""
+    def environment(self, replaced, changed):
+        """The environment as systemd makes it: Environment=, then the files in their order, with the changes of `changed`."""
         lines = [word for value in self.values("Environment") for word in value.split()]
         for path in self.values("EnvironmentFile"):
             optional, path = path.startswith("-"), path.lstrip("-")
@@ -36,7 +36,7 @@ class Unit:
                     lines += [line.strip() for line in f if line.strip() and line[0] != "#"]
             else:
                 assert optional, f"no example of {path}"
-        environment = dict(line.split("=", 1) for line in lines)
+        environment = {**dict(line.split("=", 1) for line in lines), **changed}
         for old, new in replaced:
             environment = {name: value.replace(old, new) for name, value in environment.items()}
         return environment
@@ -58,20 +58,22 @@ class SystemdUnits(unittest.TestCase):
 
 
 class UnitCommands(unittest.TestCase):
-    def test_they_serve(self):
+    def serve(self, workers, changed):
+        """Starts the units' commands as systemd would, with `changed` in the files of /etc/numoe, and requests an answer."""
         folder = tempfile.mkdtemp(prefix="numoe-units.")
-        self.addClassCleanup(shutil.rmtree, folder, True)
+        self.addCleanup(shutil.rmtree, folder, True)
         port = free_port()
-        replaced = [("/run/numoe", folder), ("/var/lib/numoe/model", MODEL), ("8080", str(port)), ("0.0.0.0", "127.0.0.1")]
-        units = [Unit("numoe-expert-worker@.service", "0"), Unit("numoe-expert-worker@.service", "1"), Unit("numoe-coordinator.service")]
+        changed = {**changed, "NUMOE_METRICS_PORT": "0"}
+        replaced = [("/run/numoe", folder), ("/var/lib/numoe/model", MODEL), ("8080", str(port))]
+        units = [Unit("numoe-expert-worker@.service", str(worker)) for worker in range(workers)] + [Unit("numoe-coordinator.service")]
         log_path = os.path.join(folder, "log")
         with open(log_path, "ab") as log:
             for unit in units:
                 (command,) = unit.values("ExecStart")
                 argv = [word.replace("/usr/bin/", BIN + "/") for word in command.split()]
-                process = subprocess.Popen(argv, env={**unit.environment(replaced), "NUMOE_METRICS_PORT": "0"}, stdout=log, stderr=log)
-                self.addClassCleanup(process.wait)
-                self.addClassCleanup(process.kill)
+                process = subprocess.Popen(argv, env=unit.environment(replaced, changed), stdout=log, stderr=log)
+                self.addCleanup(process.wait)
+                self.addCleanup(process.kill)
         def read_log():
             with open(log_path, encoding="utf-8") as f:
                 return f.read()
@@ -79,3 +81,9 @@ class UnitCommands(unittest.TestCase):
         server.await_health("ready")
         reply = server.post("/v1/chat/completions", {"messages": [{"role": "user", "content": "What is 84 * 3 / 2?"}], "temperature": 0})
         self.assertIn("126", reply["choices"][0]["message"]["content"])
+
+    def test_they_serve_as_installed(self):
+        self.serve(1, {})
+
+    def test_two_workers_need_what_the_readme_says(self):
+        self.serve(2, {"NUMOE_WORKER_COUNT": "2", "NUMOE_WORKERS": "unix:/run/numoe/w0.sock,unix:/run/numoe/w1.sock"})

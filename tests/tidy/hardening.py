@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that a build is hardened as Debian's own daemons are: `hardening.py BUILD` looks at the programs numoe-* in BUILD/bin
-and at the static libraries of the product, of those that Ninja has built: what an old target left behind is not judged.
+"""Checks that a build is hardened like Debian's own daemons: `hardening.py BUILD` checks the programs numoe-* in BUILD/bin and the
+static libraries of the product, as far as they belong to current targets of Ninja.
 
-Programs: position-independent, relocations read-only and bound at start, no executable stack, stack protector and fortified C
-library calls in use. Libraries: every object carries control-flow protection (IBT and SHSTK); programs cannot show it, because
-Debian's own C start-up files have none. Uses readelf (binutils). Prints `FILE: what is missing` for each finding and exits 1 if
-there is any.
+Programs are position-independent, have read-only relocations that are bound at the start, no executable stack, the stack protector and
+fortified calls of the C library, and search libraries only beside the program. In libraries every object has control-flow protection
+(IBT and SHSTK); programs cannot show it, because Debian's own C start-up files do not have it. Uses readelf (binutils). Prints
+`FILE: what is missing` for each finding, and exits with 1 if there is any.
 """
 import os
 import re
@@ -36,11 +36,16 @@ def findings(program):
         "no stack protector (-fstack-protector-strong)": "__stack_chk_fail" in symbols,
         "no fortified calls (-D_FORTIFY_SOURCE=2)": "_chk@" in symbols.replace("__stack_chk_fail@", ""),
     }
-    return [what for what, holds in checks.items() if not holds]
+    found = [what for what, holds in checks.items() if not holds]
+    for path in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic):
+        # An empty entry means the current directory, where any user may put a library.
+        found += [f"it looks for libraries in '{entry}', expected below $ORIGIN/../lib" for entry in path.split(":")
+                  if not re.fullmatch(r"\$ORIGIN/\.\./lib(/numoe)?", entry)]
+    return found
 
 
 def targets(listing):
-    """(programs, libraries) of the product in what `ninja -t targets all` says; an alias of one is no file."""
+    """(programs, libraries) of the product in the output of `ninja -t targets all`, without aliases, which are not files."""
     files = sorted(path for path, _, rule in (line.rpartition(": ") for line in listing.splitlines()) if "_LINKER__" in rule)
     return ([path for path in files if re.fullmatch(r"bin/numoe-[^/]+", path)],
             [path for path in files if re.fullmatch(r"(common|coordinator|expert_worker)/(.+/)?lib[^/]+\.a", path)])
