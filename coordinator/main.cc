@@ -22,7 +22,7 @@ int Fail(const absl::Status& status) {
   return 2;
 }
 
-// RESOURCE_EXHAUSTED: it does not fit.
+// Prints the plan of --plan. RESOURCE_EXHAUSTED: the model does not fit into this machine.
 absl::Status PrintPlan(const startup::ServingOptions& options) {
   ASSIGN_OR_RETURN(const startup::CapacityPlan plan, startup::PlanServing(options));
   for (const std::string& line : plan.Table()) std::printf("%s\n", line.c_str());
@@ -34,6 +34,7 @@ absl::Status Run(const startup::ServingOptions& options) {
   BlockSignals();
   RaiseDescriptorLimit();
   RETURN_IF_ERROR(SetupLogging(options.log));
+  for (const std::string& note : options.notes) LogWarning("{}", note);
   if (!no_dumps.ok()) LogWarning("{}", std::string(no_dumps.message()));
   RouteGrpcLog();
   if (options.plan) return PrintPlan(options);

@@ -76,7 +76,7 @@ HOSTS = [
 
 
 def memory_table():
-    yield "| model | routed experts, GiB | the rest, GiB | KV cache, KiB a token | read for a token: experts, rest, GB |"
+    yield "| model | routed experts, GiB | the rest, GiB | KV cache, KiB per token | read per token, GB: experts, the rest |"
     yield "|---|---|---|---|---|"
     for m in MODELS.values():
         forms = [f for f in ("int4", "int8", "fp8", "bf16") if f in (m.published, "int4", "int8")]
@@ -87,7 +87,7 @@ def memory_table():
 
 
 def speed_table():
-    yield "| model | experts | memory, GB/s | the rest on, GB/s | ms: experts + rest | at most, tokens/s |"
+    yield "| model | experts | memory, GB/s | the rest is on, GB/s | ms: experts + rest | at most, tokens/s |"
     yield "|---|---|---|---|---|---|"
     for name, form, memory, bandwidth, device, fast, dense, share in HOSTS:
         m = MODELS[name]

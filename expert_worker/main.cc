@@ -1,4 +1,4 @@
-// numoe-expert-worker: serves its slice of a model's experts until SIGTERM, or supervises workers that do.
+// numoe-expert-worker: serves its slice of a model's experts until SIGTERM, or supervises workers that do so.
 #include <cstdio>
 
 #include "common/base/check.h"
@@ -19,7 +19,8 @@ namespace numoe::worker {
 namespace {
 
 int Fail(const absl::Status& status, int exit_code = 2) {
-  NUMOE_CHECK(!status.ok() && exit_code != 0) << "0 tells a supervisor that this end was asked for";
+  NUMOE_CHECK(!status.ok() && exit_code != 0)
+      << "exit code 0 tells a supervisor that the process was asked to end";
   const std::string line(status.message());
   const bool final = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
   if (!ReportToSupervisor(line, final)) std::fprintf(stderr, "numoe-expert-worker: %s\n", line.c_str());
@@ -28,6 +29,7 @@ int Fail(const absl::Status& status, int exit_code = 2) {
 
 absl::StatusOr<int> Run(const WorkerOptions& options, int argc, char** argv) {
   RETURN_IF_ERROR(SetupLogging(options.log));
+  for (const std::string& note : options.notes) LogWarning("{}", note);
   if (options.preflight) {
     ASSIGN_OR_RETURN(const PreflightReport report, ReportPreflight(options));
     std::fputs(report.text.c_str(), stdout);

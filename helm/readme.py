@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes helm/numoe/README.md, which `helm show readme` prints, from the chart's own files.
 
-Usage: readme.py writes it, readme.py --check compares and says what to do where it differs. Values come from values.yaml with the
-comments above them, what each may be from values.schema.json, the rest from Chart.yaml. Needs python3-yaml.
+Usage: readme.py writes the file; readme.py --check compares it and fails if it differs. The values come from values.yaml with the
+comments above them, what each may be from values.schema.json, and the rest from Chart.yaml. Needs python3-yaml.
 """
 import json
 import os
@@ -21,15 +21,15 @@ helm install numoe . --namespace numoe --create-namespace -f values-nano.yaml --
 helm test numoe --namespace numoe
 ```
 
-Pods ask for the image `localhost/numoe:{appVersion}` (`-cuda` behind it on GPUs): have it on the nodes, or name your registry in
-`image.repository`. What cannot work is refused before it is installed, with a sentence that says what to do.
+Pods use the image `localhost/numoe:{appVersion}`, with GPUs `localhost/numoe:{appVersion}-cuda`. Put it on the nodes, or name your
+registry in `image.repository`. Values that cannot work are refused before anything is installed, with a message that says what to do.
 
 | complete examples | serve |
 |---|---|
 {examples}
 
 Each pod of the StatefulSet is a host: a coordinator (attention, shared experts and the OpenAI API) and an expert worker for each of its
-sockets. The weights are in a claim that a Job fills and that outlives the release.
+sockets. The weights are in a claim that a Job fills; it remains when the release is removed.
 
 ## Values
 
@@ -45,7 +45,7 @@ def read(name):
 
 
 def comments(text):
-    """-> path of a key: the comment above it. One above an empty line is about what follows, not about a key."""
+    """-> {path of a key: the comment above it}. A comment above an empty line is about a section, not about a key."""
     found, above, path = {}, [], []
     for line in text.splitlines():
         key = re.match(r"( *)([A-Za-z]\w*):", line)
@@ -61,7 +61,7 @@ def comments(text):
 
 
 def rows(values, noted, schema, before=""):
-    """-> (path, default, schema) of everything with a comment and of all leaves; a map without a comment has no row of its own."""
+    """Yields (path, default, schema) of every value with a comment and of all leaves; a map without a comment has no row of its own."""
     for key, value in values.items():
         path = f"{before}{key}"
         part = schema["properties"][key]
@@ -73,7 +73,7 @@ def rows(values, noted, schema, before=""):
 
 
 def allowed(schema, definitions):
-    """What a value may be, in a few words."""
+    """Describes in a few words what a value may be."""
     name = schema.get("$ref", "").rpartition("/")[2]
     schema = definitions.get(name, schema)
     for several in ("anyOf", "allOf"):
@@ -87,7 +87,7 @@ def allowed(schema, definitions):
     if "minimum" in schema and "maximum" in schema:
         text += f" {schema['minimum']} to {schema['maximum']}"
     elif "minimum" in schema:
-        text += f" from {schema['minimum']}"
+        text += f", at least {schema['minimum']}"
     if "description" in schema:
         text = schema["description"] if kind == "string" else f"{text}: {schema['description']}"
     return text
@@ -115,7 +115,7 @@ def main():
     path, wanted = os.path.join(CHART, "README.md"), readme()
     if sys.argv[1:] == ["--check"]:
         if not os.path.exists(path) or read("README.md") != wanted:
-            sys.exit("helm/numoe/README.md is not what the chart's values say: run helm/readme.py")
+            sys.exit("helm/numoe/README.md differs from the chart's values: run helm/readme.py, which writes it again")
         return
     if sys.argv[1:]:
         sys.exit(f"unknown arguments {sys.argv[1:]}: expected --check or nothing")

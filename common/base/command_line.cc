@@ -43,7 +43,13 @@ std::string Suggestion(std::string_view found, const std::vector<std::string>& n
   return best == nullptr ? "" : fmt::format("; did you mean {}?", *best);
 }
 
-std::string NearestFlag(std::string_view found, const WrongCommandLine& wrong) {
+// Returns ": ADVICE" for a name of another program that there is advice on, otherwise "; did you mean NAME?"
+// or "".
+std::string AdviceOn(std::string_view found, const WrongCommandLine& wrong) {
+  std::string bare(found.substr(std::min(found.find_first_not_of('-'), found.size())));
+  std::replace(bare.begin(), bare.end(), '_', '-');
+  if (const auto advice = wrong.instead.find(bare); advice != wrong.instead.end())
+    return fmt::format(": {}", advice->second);
   std::vector<std::string> names;
   for (const WrongCommandLine::KnownFlag& flag : wrong.flags) names.push_back(flag.name);
   return Suggestion(found, names);
@@ -57,11 +63,7 @@ std::string UnknownWord(const WrongCommandLine& wrong) {
                                  [](const std::string& word) { return word.size() > 1 && word[0] == '-'; });
   if (flag != words.end()) {
     const std::string name = flag->substr(0, flag->find('='));
-    std::string bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-    std::replace(bare.begin(), bare.end(), '_', '-');
-    if (const auto advice = wrong.instead.find(bare); advice != wrong.instead.end())
-      return fmt::format("unknown flag {}: {}", name, advice->second);
-    return fmt::format("unknown flag {}{}", name, NearestFlag(name, wrong));
+    return fmt::format("unknown flag {}{}", name, AdviceOn(name, wrong));
   }
   if (!wrong.commands.empty()) {
     const std::string suggestion = Suggestion(words[0], wrong.commands);
@@ -81,7 +83,7 @@ std::string Bounds(const std::string& low, const std::string& high) {
 }
 
 // Returns the rest of `text` after `prefix`; nullopt if `text` does not begin with it.
-std::optional<std::string_view> Behind(std::string_view prefix, std::string_view text) {
+std::optional<std::string_view> TextAfter(std::string_view prefix, std::string_view text) {
   if (!text.starts_with(prefix)) return std::nullopt;
   return text.substr(prefix.size());
 }
@@ -109,7 +111,7 @@ std::optional<Halves> CutAtLast(std::string_view word, std::string_view text) {
 
 // Explains "Could not convert: FLAG = VALUE".
 std::optional<std::string> NotConverted(const WrongCommandLine& wrong) {
-  const auto rest = Behind("Could not convert: ", wrong.message);
+  const auto rest = TextAfter("Could not convert: ", wrong.message);
   const auto found = rest ? CutAtFirst(" = ", *rest) : std::nullopt;
   if (!found) return std::nullopt;
   for (const WrongCommandLine::KnownFlag& flag : wrong.flags) {
@@ -121,7 +123,7 @@ std::optional<std::string> NotConverted(const WrongCommandLine& wrong) {
 
 // Explains "Value VALUE not in range LOW to HIGH".
 std::optional<std::string> OutOfRange(const std::string& flag, std::string_view problem) {
-  const auto rest = Behind("Value ", problem);
+  const auto rest = TextAfter("Value ", problem);
   const auto found = rest ? CutAtLast(" not in range ", *rest) : std::nullopt;
   const auto bounds = found ? CutAtFirst(" to ", found->right) : std::nullopt;
   if (!bounds) return std::nullopt;
@@ -142,7 +144,7 @@ std::optional<std::string> NoneOf(const std::string& flag, std::string_view prob
 std::optional<std::string> WrongCount(const std::string& flag, std::string_view problem) {
   if (problem.starts_with("1 required ") && problem.ends_with(" missing"))
     return fmt::format("{} is given without a value", flag);
-  const auto count = Behind("At Most 1 required but received ", problem);
+  const auto count = TextAfter("At Most 1 required but received ", problem);
   if (!count) return std::nullopt;
   return fmt::format("{} is given {} times: expected once", flag, *count);
 }
@@ -164,9 +166,10 @@ std::optional<std::string> WrongValue(const WrongCommandLine& wrong) {
 
 std::string Reason(const WrongCommandLine& wrong) {
   if (auto line = WrongValue(wrong)) return *line;
-  if (const auto name = Behind("INI was not able to parse ", wrong.message)) {  // NAME follows, from the file
-    return fmt::format("--config: the file sets {}, which is no flag{}", *name,
-                       NearestFlag(fmt::format("--{}", *name), wrong));
+  if (const auto name =
+          TextAfter("INI was not able to parse ", wrong.message)) {  // NAME follows, from the file
+    return fmt::format("--config: the file sets {}, which is not a flag{}", *name,
+                       AdviceOn(fmt::format("--{}", *name), wrong));
   }
   if (const auto name = Before(": This option is not allowed in a configuration file", wrong.message))
     return fmt::format("--config: the file sets {}, which only the command line may", *name);

@@ -19,7 +19,7 @@ struct WrongCommandLine {
     std::string expected;  // "a whole number"
   };
   std::string message;                // the parser's own
-  std::vector<std::string> unplaced;  // words that belong to nothing
+  std::vector<std::string> unplaced;  // words that belong to no flag and name no command
   std::map<std::string, std::string>
       instead;                        // flags of other programs, without dashes, to what is used instead
   std::vector<std::string> chain;     // the program's name, then those of the commands that were given

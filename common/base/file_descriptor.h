@@ -1,8 +1,8 @@
 // FileDescriptor: owns one descriptor of a file or a socket, and closes it when destroyed.
 //
 // Move-only; -1 owns nothing. What a call like open() or socket() returned can be handed over as it is: check
-// get() for a failure afterwards. One thread at a time, as any value; the descriptor itself may be used by
-// several.
+// get() for a failure afterwards. One thread at a time uses an object; several threads may use the descriptor
+// itself.
 #pragma once
 
 #include <unistd.h>

@@ -36,6 +36,9 @@ const char* Expected(const CLI::Option& option) {
   return "another value";
 }
 
+// Returns the word of a command line that names the flag: "-t", or "--threads".
+std::string Dashed(const std::string& name) { return (name.size() == 1 ? "-" : "--") + name; }
+
 WrongCommandLine WhatIsWrong(const CLI::App& program, const std::map<std::string, std::string>& instead,
                              const CLI::Error& error) {
   WrongCommandLine wrong{
@@ -180,14 +183,20 @@ bool Flags::Knows(const std::string& flag) const {
 }
 
 // Returns a word of the command line with this program's name of a flag in place of another program's, or of
-// one with underscores.
-std::string Flags::OwnName(const std::string& word) const {
-  if (aliases_.empty() || word.rfind("--", 0) != 0) return word;
+// one with underscores, and records the flag as typed.
+std::string Flags::OwnName(const std::string& word) {
   const size_t end = std::min(word.find('='), word.size());
-  std::string name = word.substr(2, end - 2);
-  std::replace(name.begin(), name.end(), '_', '-');
-  if (const auto alias = aliases_.find(name); alias != aliases_.end()) name = alias->second;
-  return Knows(name) ? "--" + name + word.substr(end) : word;
+  const size_t dashes = word.rfind("--", 0) == 0 ? 2 : 1;
+  if (word.rfind('-', 0) != 0 || end <= dashes) return word;
+  std::string name = word.substr(dashes, end - dashes);
+  if (!aliases_.empty()) std::replace(name.begin(), name.end(), '_', '-');
+  if ((dashes == 1) != (name.size() == 1) || !Knows(name)) return word;
+  if (const auto alias = aliases_.find(name); alias != aliases_.end()) {
+    typed_aliases_.insert(name);
+    name = alias->second;
+  }
+  typed_.insert(name);
+  return "--" + name + word.substr(end);
 }
 
 Flags& Flags::Command(const std::string& name, const std::string& description) {
@@ -198,6 +207,19 @@ Flags& Flags::Command(const std::string& name, const std::string& description) {
 }
 
 bool Flags::Given() const { return app_->parsed(); }
+
+bool Flags::Given(std::string_view flag) const {
+  const CLI::Option* const option = std::as_const(*app_).get_option_no_throw("--" + std::string(flag));
+  NUMOE_CHECK(option != nullptr) << flag << " is not a flag";
+  return option->count() > 0;
+}
+
+bool Flags::Typed(std::string_view name) const {
+  const auto alias = aliases_.find(std::string(name));
+  const bool given = Given(alias == aliases_.end() ? name : alias->second);
+  // A command of a tool reads nothing but the command line.
+  return given && (program_ == nullptr || typed_.count(name) + typed_aliases_.count(name) > 0);
+}
 
 int Flags::Parse(int argc, char** argv) {
   NUMOE_CHECK(program_ != nullptr);
@@ -214,38 +236,45 @@ int Flags::Parse(int argc, char** argv) {
   }
   if (!aliases_.empty()) {
     std::string footer = "Names of flags in other programs that are accepted as well:";
-    for (const auto& [other, own] : aliases_) footer += fmt::format("\n  --{} (--{})", other, own);
+    for (const auto& [other, own] : aliases_) footer += fmt::format("\n  {} (--{})", Dashed(other), own);
     app_->footer(footer);
   }
   try {
-    app_->parse(WithEnvironment(argc, argv));
+    app_->parse(ReadCommandLine(argc, argv));
     return -1;
   } catch (const CLI::Success& success) {  // --help and --version
     return app_->exit(success);
   } catch (const CLI::Error& error) {
+    std::map<std::string, std::string> advice = instead_;
+    for (const auto& [other, own] : aliases_)
+      advice[other] = fmt::format("its name in this program is {}", own);
     std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(),
-                 ExplainCommandLine(WhatIsWrong(*app_, instead_, error)).c_str());
+                 ExplainCommandLine(WhatIsWrong(*app_, advice, error)).c_str());
     return 2;
   }
 }
 
+// Returns the command line and the environment as the parser wants them: the last argument first.
+std::vector<std::string> Flags::ReadCommandLine(int argc, char** argv) {
+  typed_.clear();
+  typed_aliases_.clear();
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (std::string& word : arguments) word = OwnName(word);
+  AddEnvironment(arguments);
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
 // CLI11 lets the file win over the environment, so this turns variables into arguments, unless the command
-// line names the flag. CLI11 wants the last argument first.
-std::vector<std::string> Flags::WithEnvironment(int argc, char** argv) const {
-  std::vector<std::string> given(argv + 1, argv + argc);
-  for (std::string& word : given) word = OwnName(word);
-  std::vector<std::string> arguments = given;
+// line has the flag.
+void Flags::AddEnvironment(std::vector<std::string>& arguments) const {
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
     if (option->get_envname().empty()) continue;
     const char* const value = std::getenv(option->get_envname().c_str());
     const std::string flag = option->get_name();
-    const bool on_command_line = std::any_of(given.begin(), given.end(), [&](const std::string& a) {
-      return a == flag || a.rfind(flag + "=", 0) == 0;
-    });
-    if (value != nullptr && !on_command_line) arguments.push_back(flag + "=" + value);
+    NUMOE_CHECK(flag.rfind("--", 0) == 0) << flag;
+    if (value != nullptr && typed_.count(flag.substr(2)) == 0) arguments.push_back(flag + "=" + value);
   }
-  std::reverse(arguments.begin(), arguments.end());
-  return arguments;
 }
 
 }  // namespace numoe

@@ -5,8 +5,9 @@
 // that measure or convert something take their flags from the command line alone, and may have commands. A
 // wrong flag, or a name in the file that is not a flag, ends the program with exit code 2 and one line on
 // stderr that names the error; --help and --version print their text and end the program with exit code 0.
-// The parser is CLI11: its headers take seconds to compile, so flags.cc alone includes them. A main function
-// owns the Flags, on its one thread, and the values that they fill in.
+// unused_flags.h is for valid flags that have no effect in combination with the others. The parser
+// is CLI11: its headers take seconds to compile, so flags.cc alone includes them. A main function owns the
+// Flags, on its one thread, and the values that they fill in.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -85,11 +88,13 @@ class Flags {
     return AddPositionalValue(name, &value, help);
   }
 
-  /// Names of the flag `own` in other programs: they are read as that flag on the command line, as are names
-  /// with underscores, and --help lists them. REQUIRES: these are the program's flags, and it has `own`.
+  /// Accepts the names that the flag `own` has in other programs. On the command line they mean that flag, as
+  /// does its name with underscores, and --help lists them. A name of one letter follows a single dash, as in
+  /// "-t 4". The environment and the file know only the program's own names. REQUIRES: these are the
+  /// program's flags, and it has `own`.
   void Alias(const std::string& own, const std::vector<std::string>& others);
-  /// What to say to somebody who gives one of these flags, which the program does not have: what to use
-  /// instead, a clause without a full stop. REQUIRES: these are the program's flags.
+  /// Records the error message for flags of other programs that this program does not have. `advice` says
+  /// what to use instead, as a clause without a full stop. REQUIRES: these are the program's flags.
   void Instead(const std::vector<std::string>& names, const std::string& advice);
 
   /// Adds a command and returns its flags, which this object owns. The command line of a program with
@@ -97,6 +102,15 @@ class Flags {
   Flags& Command(const std::string& name, const std::string& description);
   /// Whether the command line names this command. REQUIRES: the program's Parse has returned.
   bool Given() const;
+  /// Whether a flag was given, on the command line or elsewhere. REQUIRES: there is a flag of this name, and
+  /// the program's Parse has returned.
+  bool Given(std::string_view flag) const;
+  /// Whether the command line has a flag under this name, which may be an alias; a flag that the environment
+  /// or the file sets is not typed. REQUIRES: as Given.
+  bool Typed(std::string_view name) const;
+  /// The program's own names of all flags on the command line, without dashes. REQUIRES: these are the
+  /// program's flags, and Parse has returned.
+  const std::set<std::string, std::less<>>& typed() const { return typed_; }
 
   /// Returns the exit code to leave with at once (0 after --help and --version, 2 after an error), or -1 to
   /// go on. REQUIRES: these are the program's flags, not a command's.
@@ -106,9 +120,11 @@ class Flags {
   Flags(CLI::App* command, FlagSources sources);
   Flag AddValue(const std::string& name, FlagValue value, const std::string& help);
   Flag AddPositionalValue(const std::string& name, FlagValue value, const std::string& help);
-  std::vector<std::string> WithEnvironment(int argc, char** argv) const;
+  // Whether this is the name of a flag or of an alias.
   bool Knows(const std::string& flag) const;
-  std::string OwnName(const std::string& word) const;
+  std::vector<std::string> ReadCommandLine(int argc, char** argv);
+  std::string OwnName(const std::string& word);
+  void AddEnvironment(std::vector<std::string>& arguments) const;
 
   const FlagSources sources_;
   const std::unique_ptr<CLI::App> program_;  // null for a command
@@ -116,6 +132,8 @@ class Flags {
   std::vector<std::unique_ptr<Flags>> commands_;
   std::map<std::string, std::string> aliases_;  // other programs' names to ours, all without dashes
   std::map<std::string, std::string> instead_;  // names that the program lacks to what is used instead
+  // What the program's command line has, after Parse: own names, and the aliases that stood for some of them.
+  std::set<std::string, std::less<>> typed_, typed_aliases_;
 };
 
 }  // namespace numoe

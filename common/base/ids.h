@@ -1,6 +1,6 @@
-// Index names, used project-wide with one meaning each: `layer`, `expert`, `token`, `worker`, `rank`.
+// The types of indexes and numbers that the whole project uses, each with one meaning.
 //
-// They are plain integers (they index arrays in hot loops); the alias says which array.
+// They are plain integers, because hot loops index arrays with them; the alias says what is counted.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The headers that nearly every unit includes, compiled once (CMake's option NUMOE_COMBINE).
 //
 // Sources still include what they use: tests/tidy/thread_safety.sh compiles each of them without this header.
-// No source includes it; the compiler is told to by common/cmake/NumoeTargets.cmake.
+// No source includes it; common/cmake/NumoeTargets.cmake makes the compiler include it.
 #pragma once
 
 #include <fmt/format.h>

@@ -19,14 +19,14 @@ namespace numoe {
 class WatchedFile {
  public:
   /// Remembers the file's present state: Changed reports later changes only.
-  explicit WatchedFile(std::filesystem::path path) : path_(std::move(path)), seen_(Look()) {}
+  explicit WatchedFile(std::filesystem::path path) : path_(std::move(path)), seen_(ReadState()) {}
 
   /// Returns true once for every change. A missing file counts as unchanged.
   bool Changed() {
     const auto now = std::chrono::steady_clock::now();
-    if (path_.empty() || now - looked_ < std::chrono::seconds(1)) return false;
-    looked_ = now;
-    const std::optional<State> state = Look();
+    if (path_.empty() || now - checked_ < std::chrono::seconds(1)) return false;
+    checked_ = now;
+    const std::optional<State> state = ReadState();
     missing_ = !state;
     if (!state || state == seen_) return false;
     seen_ = state;
@@ -39,7 +39,7 @@ class WatchedFile {
   // Device, inode, size, and the times of modification and change in seconds and nanoseconds.
   using State = std::tuple<dev_t, ino_t, off_t, int64_t, int64_t, int64_t, int64_t>;
 
-  std::optional<State> Look() const {
+  std::optional<State> ReadState() const {
     struct stat s = {};
     if (path_.empty() || stat(path_.c_str(), &s) != 0) return std::nullopt;
     return State(s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec, s.st_ctim.tv_sec,
@@ -48,7 +48,7 @@ class WatchedFile {
 
   std::filesystem::path path_;
   std::optional<State> seen_;
-  std::chrono::steady_clock::time_point looked_;
+  std::chrono::steady_clock::time_point checked_;
   bool missing_ = false;
 };
 

@@ -1,4 +1,4 @@
-# Every third-party package, found once. All come from the distribution (Debian 12 names in deploy/packages.txt).
+# Finds every third-party package once. All come from the distribution (deploy/packages.txt has Debian 12's names).
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -23,20 +23,20 @@ if(NUMOE_TESTS)
 endif()
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Units behind a precompiled header are cached, too: ccache asks for this, because it does not see which macros the
-  # header was compiled with. They are those of the unit, or gcc refuses the header (-Winvalid-pch). With the base
-  # directory what one preset or clone compiled serves another with the same flags.
+  # ccache also caches units that use a precompiled header, for which it requires this setting, because it does not see with
+  # which macros the header was compiled. These are the macros of the unit, or else gcc refuses the header (-Winvalid-pch).
+  # Because of the base directory, a unit compiled in one preset or clone is reused in another one with the same flags.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${CCACHE})
 endif()
 if(NUMOE_CUDA)
-  # The toolkit is where its compiler is: NVIDIA's installers and its Python wheels lay it out alike.
+  # The toolkit's folder is found from its compiler: NVIDIA's installers and its Python wheels have the same layout.
   find_program(NUMOE_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin REQUIRED)
   get_filename_component(toolkit ${NUMOE_NVCC} REALPATH)
   get_filename_component(toolkit ${toolkit} DIRECTORY)
   get_filename_component(toolkit ${toolkit} DIRECTORY)
   find_library(NUMOE_CUDART cudart_static HINTS ${toolkit}/lib64 ${toolkit}/lib REQUIRED)
-  # Linked statically: it finds the driver when it is first called, so the program starts without one.
+  # The runtime is linked statically. It looks for the driver when it is first called, so programs also start without a driver.
   add_library(numoe_cudart INTERFACE)
   target_include_directories(numoe_cudart SYSTEM INTERFACE ${toolkit}/include)
   target_link_libraries(numoe_cudart INTERFACE ${NUMOE_CUDART} Threads::Threads ${CMAKE_DL_LIBS} rt)

@@ -1,7 +1,7 @@
 // BF16 to and from fp32, one value at a time.
 //
-// BF16 is the top half of an fp32. Encoding rounds to nearest, ties to even, and keeps NaN a NaN. Decoding is
-// exact. Vector kernels have their own conversions; these are the definition they are tested against.
+// BF16 is the upper half of an fp32. Encoding rounds to nearest, ties to even, and NaN stays NaN. Decoding is
+// exact. Vector kernels have conversions of their own, which are tested against these functions.
 #pragma once
 
 #include <bit>

@@ -1,8 +1,8 @@
 // IEEE half precision (binary16) to and from fp32, one value at a time.
 //
-// Decoding is exact, subnormals included. Encoding rounds to nearest, ties to even, goes to infinity from
-// 65520 on (half a step above the largest value, 65504) and keeps NaN a NaN. The definition that vector
-// conversions are tested against.
+// Decoding is exact, including subnormals. Encoding rounds to nearest, ties to even. Values of 65520 (half a
+// step above the largest value, 65504) or more become infinity, and NaN stays NaN. Vector conversions are
+// tested against these functions.
 #pragma once
 
 #include <bit>

@@ -29,8 +29,8 @@ constexpr bool BlocksAreGroups() {
     return traits.block_bytes > 0 && (traits.block_values == 1 || traits.block_values % kGgmlGroup == 0);
   });
 }
-static_assert(BlocksAreGroups(), "a block is one value or whole groups");
-// IQ4's levels, and E2M1's doubled (ggml folds the half into the scale).
+static_assert(BlocksAreGroups(), "a block must be one value or whole groups");
+// The values of IQ4's codes, and E2M1's doubled (ggml includes the factor of a half in the scale).
 constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 constexpr int8_t kMxfp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
@@ -42,13 +42,13 @@ T Load(const uint8_t* data) {
 }
 float LoadF16(const uint8_t* data) { return DecodeF16(Load<uint16_t>(data)); }
 
-// 2^(e - 128); the two smallest are denormal numbers.
+// Returns 2^(e - 128); the two smallest results are subnormal.
 float DecodeE8M0Half(uint8_t e) {
   const uint32_t bits = e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23;
   return std::bit_cast<float>(bits);
 }
 
-// Nibbles of 32 values: the low halves are the first 16.
+// Reads the nibbles of 32 values: the low halves are the first 16.
 template <typename Map>
 void FromNibbles(const uint8_t* packed, int8_t* codes, Map map) {
   for (int j = 0; j < 16; ++j) {
@@ -57,7 +57,7 @@ void FromNibbles(const uint8_t* packed, int8_t* codes, Map map) {
   }
 }
 
-// The 6-bit scale and minimum of sub-block `j` of Q4_K and Q5_K.
+// Reads the 6-bit scale and minimum of sub-block `j` of Q4_K and Q5_K.
 void ScaleAndMin(const uint8_t* s, int j, int& scale, int& minimum) {
   NUMOE_DCHECK(0 <= j && j < kSuper / kGgmlGroup) << j;
   if (j < 4) {
@@ -69,7 +69,7 @@ void ScaleAndMin(const uint8_t* s, int j, int& scale, int& minimum) {
   }
 }
 
-// The signed 6-bit scale of sub-block `i` of Q3_K.
+// Reads the signed 6-bit scale of sub-block `i` of Q3_K.
 int Q3Scale(const uint8_t* scales, int i) {
   NUMOE_DCHECK(0 <= i && i < 16) << i;
   const int low = i < 8 ? scales[i] & 15 : scales[i - 8] >> 4;
@@ -282,7 +282,7 @@ float DecodeGgmlInt8(GgmlType type, const std::byte* at, int group, int8_t* code
     case GgmlType::kIq4Xs:
       return DecodeIq4Xs(block, group, codes);
     default:
-      NUMOE_CHECK(false) << TraitsOf(type).name << " is not codes times one scale";
+      NUMOE_CHECK(false) << TraitsOf(type).name << " has no codes with one scale";
   }
   return LoadF16(block);
 }

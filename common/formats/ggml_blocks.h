@@ -2,8 +2,8 @@
 //
 // The layouts and formulas are ggml's (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c),
 // little-endian. A row of n values is n / block_values blocks, one after the other. Decoding multiplies in
-// fp32 in the order of the reference and gives the same bits. Six formats are codes of 8 bits and less times
-// one scale for 32 values: those can be held as int8 without any loss. Pure functions, no alignment needed.
+// fp32 in the order of the reference and gives the same bits. Six formats have codes of at most 8 bits and
+// one scale for 32 values; these can be held as int8 without loss. Pure functions; data needs no alignment.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace numoe {
 
-/// The numbers that a GGUF file stores.
+/// The numbers of the types in a GGUF file.
 enum class GgmlType : uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -38,7 +38,7 @@ struct GgmlTraits {
   int block_bytes;
 };
 
-/// nullptr for a number this engine does not read.
+/// Returns nullptr for a number that this engine does not read.
 const GgmlTraits* FindGgmlTraits(uint32_t id);
 /// REQUIRES: `type` is one of the enumerators.
 const GgmlTraits& TraitsOf(GgmlType type);
@@ -47,9 +47,11 @@ const GgmlTraits& TraitsOf(GgmlType type);
 void DecodeGgmlBlocks(GgmlType type, const std::byte* blocks, int64_t count, float* out);
 
 inline constexpr int kGgmlGroup = 32;  // values that share a scale in formats with GgmlIsInt8
-/// Q4_0, Q5_0, Q8_0, IQ4_NL, IQ4_XS and MXFP4: every value is a code of -128 to 127 times its group's scale.
+/// Returns true for Q4_0, Q5_0, Q8_0, IQ4_NL, IQ4_XS and MXFP4: every value is a code of -128 to 127 times
+/// its group's scale.
 bool GgmlIsInt8(GgmlType type);
-/// Codes of the 32 values of group `group` of a block; returns their scale. REQUIRES: GgmlIsInt8(type).
+/// Writes the codes of the 32 values of group `group` of a block, and returns their scale. REQUIRES:
+/// GgmlIsInt8(type).
 float DecodeGgmlInt8(GgmlType type, const std::byte* block, int group, int8_t* codes);
 
 }  // namespace numoe

@@ -1,8 +1,8 @@
 // compressed-tensors "pack-quantized" INT4: eight nibbles to a little-endian 32-bit word, lowest bits first.
 //
-// Element k of a row is nibble k % 8 of word k / 8 and stands for (nibble - 8); its weight is that times the
-// scale of its group of 32. In bytes: byte b holds element 2b in its low half and 2b + 1 in its high half.
-// Source: https://github.com/vllm-project/compressed-tensors, strategy "group", symmetric.
+// Element k of a row is nibble k % 8 of word k / 8. Its value is (nibble - 8), and its weight is that times
+// the scale of its group of 32. In bytes: byte b contains element 2b in its low half and 2b + 1 in its high
+// half. Source: https://github.com/vllm-project/compressed-tensors, strategy "group", symmetric.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace numoe {
 
 inline constexpr int kInt4GroupSize = 32;
 
-/// Value -8..7 of element `k` of a packed row.
+/// Returns the value -8..7 of element `k` of a packed row.
 inline int DecodeInt4(const std::byte* row, int64_t k) {
   NUMOE_DCHECK_GE(k, 0);
   const unsigned byte = std::to_integer<unsigned>(row[k / 2]);

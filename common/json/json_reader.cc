@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kDepthMax = 64;
 constexpr size_t kClientDepthMax = 100;
 constexpr int kClientKeysMax = 2000;
-// 100 times as many take a second at most; a conversation of 50,000 messages has fewer.
+// 100 times this number take a second at most; a conversation of 50,000 messages has fewer.
 constexpr int kClientAllKeysMax = 200'000;
 constexpr size_t kMessageBytesMax = 200;
 
@@ -30,7 +30,8 @@ std::string Cut(std::string text) {
   return text.substr(0, end) + "...";
 }
 
-// First pass: only looks for syntax errors, duplicate keys and depth, so that the second pass cannot fail.
+// The first pass only checks for syntax errors, duplicate keys and depth, so that the second pass cannot
+// fail.
 class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }
@@ -77,10 +78,9 @@ class StrictChecker : public nlohmann::json_sax<nlohmann::json> {
   std::string error_;
 };
 
-// Looks at brackets, and at colons outside strings, only: whatever the text is, the parser that follows is
-// safe.
+// Checks only brackets, and colons outside strings. So the parser that follows is safe with any text.
 absl::Status CheckBounds(std::string_view text) {
-  std::vector<int> keys;  // of each open bracket
+  std::vector<int> keys;  // for each open bracket
   int all_keys = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {

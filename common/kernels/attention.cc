@@ -35,9 +35,9 @@ void PackValues(Isa isa, const CacheRows& in, std::byte* out) {
   TableOf(isa).attention.pack_values(in, out);
 }
 
-bool HasFewRows(Isa isa, ActivationForm form) {
+bool HasFewRows(Isa isa, ActivationFormat format) {
   const AttentionKernels& kernels = TableOf(isa).attention;
-  return kernels.score_few_rows != nullptr && kernels.few_rows_form == form;
+  return kernels.score_few_rows != nullptr && kernels.few_rows_format == format;
 }
 
 void ScoreFewRows(Isa isa, const FewRowsArgs& args) {
@@ -52,8 +52,8 @@ void WeighFewRows(Isa isa, const FewRowsArgs& args) {
 
 SoftmaxPart Softmax(Isa isa, const SoftmaxArgs& args) {
   NUMOE_CHECK(0 < args.valid && args.valid <= args.count);
-  NUMOE_DCHECK(args.form == ActivationForm::kFloat || args.form == ActivationForm::kFp32 ||
-               args.form == ActivationForm::kBf16);
+  NUMOE_DCHECK(args.format == ActivationFormat::kFloat || args.format == ActivationFormat::kFp32 ||
+               args.format == ActivationFormat::kBf16);
   return TableOf(isa).attention.softmax(args);
 }
 

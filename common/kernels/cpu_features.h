@@ -14,11 +14,11 @@ struct CpuFeatures {
   bool avx2 = false;                                      // AVX2, FMA, F16C
   bool avx512 = false;                                    // F, BW, VL, DQ, VNNI, BF16, VBMI
   bool amx = false;                                       // TILE, INT8, BF16 and the kernel's permission
-  std::string missing_avx2, missing_avx512, missing_amx;  // what is not there, for messages
+  std::string missing_avx2, missing_avx512, missing_amx;  // what is missing, for messages
 };
 
 const CpuFeatures& DetectCpuFeatures();
-/// From now on DetectCpuFeatures answers `features`. Call before anything selects an ISA.
+/// From now on DetectCpuFeatures returns `features`. Call it before an ISA is selected.
 void OverrideCpuFeaturesForTest(const CpuFeatures& features);
 
 }  // namespace numoe

@@ -14,18 +14,18 @@
 namespace numoe {
 namespace {
 
-using namespace layout;  // NOLINT: the file is about nothing else
+using namespace layout;  // NOLINT: this file uses layout's names throughout
 
 constexpr size_t kPairs = 32;         // bytes of one row's codes in a step
 constexpr size_t kUppers = 16;        // bytes of one row's upper bits in a step
 constexpr size_t kGroupNibbles = 16;  // bytes of a group's codes: inputs 0-15 in the low halves
 static_assert(kPairs == 2 * kGroupNibbles && kGroupNibbles * 2 == kGroup);
 
-// A step on its way: what its rows' blocks hold, gathered.
+// The content of a step's rows, gathered from their blocks.
 struct Step {
   alignas(kLine) std::byte pairs[kPanelRows][kPairs] = {};
   alignas(kLine) std::byte uppers[kPanelRows][kUppers] = {};
-  alignas(kLine) std::byte scales[4 * kPanelRows * 2] = {};  // as behind the packed step's codes
+  alignas(kLine) std::byte scales[4 * kPanelRows * 2] = {};  // as after the codes of a packed step
   std::byte* tail = nullptr;
 
   template <WeightFormat kFormat>
@@ -47,7 +47,7 @@ bool IsFinite(const std::byte* half) { return (Byte(half[1]) & 0x7cu) != 0x7cu; 
 
 __m128i Load(const std::byte* data) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data)); }
 
-// Groups whose bytes hold inputs j and j + 16, to bytes of inputs k and k + 32.
+// Converts groups whose bytes contain inputs j and j + 16 to bytes with inputs k and k + 32.
 void PairGroups(const std::byte* first, const std::byte* second, std::byte* out) {
   const __m128i low = _mm_set1_epi8(0x0f), high = _mm_set1_epi8(static_cast<char>(0xf0));
   const __m128i a = Load(first), b = Load(second);
@@ -59,10 +59,11 @@ void PairGroups(const std::byte* first, const std::byte* second, std::byte* out)
 
 constexpr std::byte kNoCodes[kGroupNibbles] = {};
 
-// Each reads what step `s` of a row whose blocks begin at `blocks` holds, of its `groups` groups with
-// weights. Returns a group whose factors are not finite, or make weights that are not; -1: there is none.
+// Each of these functions reads step `s` of a row whose blocks begin at `blocks`, with `groups` groups of
+// weights. It returns a group whose factors, or the weights that they make, are not finite; -1 if there is
+// none.
 
-// Two blocks of 32: an exponent, fp16 d, or fp16 d and minimum; then 16 bytes of codes.
+// Reads two blocks of 32: an exponent, fp16 d, or fp16 d and minimum; then 16 bytes of codes.
 template <WeightFormat kFormat>
 int ReadSmallBlocks(const std::byte* blocks, int s, int groups, int row, Step& out) {
   constexpr size_t kScale = ScaleBytes(kFormat), kHead = kScale * (HasMinima(kFormat) ? 2 : 1);
@@ -86,7 +87,7 @@ int ReadSmallBlocks(const std::byte* blocks, int s, int groups, int row, Step& o
   return bad;
 }
 
-// An IQ4_XS block: fp16 d, u16 and 4 bytes of 6-bit scales, 128 bytes of codes.
+// Reads an IQ4_XS block: fp16 d, u16 and 4 bytes of 6-bit scales, 128 bytes of codes.
 int ReadIq4Xs(const std::byte* blocks, int s, int groups, int row, Step& out) {
   constexpr size_t kHead = 8, kCodes = kBlockSteps * kPairs;
   const std::byte* block = blocks + static_cast<size_t>(s / kBlockSteps) * (kHead + kCodes);
@@ -104,12 +105,12 @@ int ReadIq4Xs(const std::byte* blocks, int s, int groups, int row, Step& out) {
   return IsFinite(block) ? -1 : 0;
 }
 
-// A Q4_K block: fp16 d and dmin, 12 bytes of 6-bit scales and minima, 128 bytes of codes.
+// Reads a Q4_K block: fp16 d and dmin, 12 bytes of 6-bit scales and minima, 128 bytes of codes.
 int ReadQ4K(const std::byte* blocks, int s, int groups, int row, Step& out) {
   constexpr size_t kHead = 16, kCodes = kBlockSteps * kPairs;
   const std::byte* block = blocks + static_cast<size_t>(s / kBlockSteps) * (kHead + kCodes);
   const int first = 2 * (s % kBlockSteps);
-  uint32_t words[3];  // scales 0-3, minima 0-3, the low halves of 4-7; above 6 bits what 4-7 have more
+  uint32_t words[3];  // scales 0-3, minima 0-3, low bits of 4-7; above 6 bits the high bits of 4-7
   std::memcpy(words, block + 4, sizeof words);
   constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
   const bool low = first < 4;
@@ -129,8 +130,8 @@ int ReadQ4K(const std::byte* blocks, int s, int groups, int row, Step& out) {
   return IsFinite(block) && IsFinite(block + 2) ? -1 : 0;
 }
 
-// A Q6_K block: 128 bytes of codes' lower bits and 64 of their upper ones, 16 int8 scales, fp16 d. An odd
-// step has the upper half of each byte.
+// Reads a Q6_K block: 128 bytes of the codes' lower bits and 64 of their upper bits, 16 int8 scales, fp16 d.
+// Odd steps are in the upper halves of the bytes.
 int ReadQ6K(const std::byte* blocks, int s, int groups, int row, Step& out) {
   constexpr size_t kLower = 128, kUpper = 64, kBlock = 210;
   const std::byte* block = blocks + static_cast<size_t>(s / kBlockSteps) * kBlock;
@@ -146,7 +147,8 @@ int ReadQ6K(const std::byte* blocks, int s, int groups, int row, Step& out) {
             : _mm_or_si128(_mm_and_si128(a, low), _mm_and_si128(_mm_slli_epi16(b, 4), high));
     _mm_store_si128(reinterpret_cast<__m128i*>(out.pairs[row] + i * 16), pairs);
   }
-  // Bits of k and k + 32 in one byte, of k + 16 and k + 48 in another, become those of all four.
+  // Combines a byte with the bits of k and k + 32 and one with those of k + 16 and k + 48 into a byte with
+  // all four.
   const std::byte* upper = block + kLower + half * 32;
   const __m128i shift = _mm_cvtsi32_si128(odd ? 4 : 0), two = _mm_set1_epi8(3), next = _mm_set1_epi8(12);
   const __m128i a = _mm_srl_epi16(Load(upper), shift), b = _mm_srl_epi16(Load(upper + 16), shift);
@@ -213,7 +215,7 @@ absl::Status PackGgmlPanel(WeightFormat format, const MatrixView& source, int64_
     const size_t scales = ScaleOffset(format, 0);
     std::memcpy(panel + scales, step.scales, step_bytes - scales);
   }
-  _mm_sfence();  // streamed stores are seen by who sees what follows
+  _mm_sfence();  // makes the streamed stores visible to threads that see later stores
   return absl::OkStatus();
 }
 

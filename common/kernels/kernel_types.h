@@ -1,8 +1,8 @@
 // The plain types that kernels work on: instruction sets, formats, packed matrices, arguments.
 //
-// No library code is included here: kernel sources are compiled for instruction sets that the running machine
-// may lack, and an inline library function compiled there could be the copy that the linker keeps for
-// everyone.
+// No library code is included here. Kernel sources are compiled for instruction sets that the running machine
+// may lack, and the linker might keep an inline library function compiled there as the copy for the whole
+// program.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 namespace numoe {
 
 enum class Isa : uint8_t { kScalar, kAvx2, kAvx512, kAmx };
-/// How a worker holds an expert: as published (raw_int4, fp8, GGUF's from q4_k on), quantised at load (int8,
-/// int4), or plain (bf16).
+/// The format of an expert in memory: as published (raw_int4, fp8, GGUF's formats from q4_k to q6_k),
+/// quantised at load (int8, int4), or plain (bf16).
 enum class WeightFormat : uint8_t {
   kRawInt4,
   kInt4,
@@ -37,13 +37,13 @@ struct PackedMatrix {
   const std::byte* data = nullptr;  // 64-byte aligned
 };
 
-/// Rows are packed in panels of this many outputs; row ranges handed to Matmul start at multiples of it.
+/// Rows are packed in panels of this many outputs. Row ranges for Matmul begin at multiples of it.
 inline constexpr int kPanelRows = 32;
 
-/// y[t * y_stride + (o - row_begin)] = sum_k W[o][k] x[t * x_stride + k] for o in [row_begin, row_end), t <
-/// tokens. Activations are fp32 and stay fp32, and a token's result never depends on how many tokens are
-/// computed in the same call. REQUIRES: row_begin % kPanelRows == 0; row_end % kPanelRows == 0 or
-/// row_end == rows.
+/// Computes y[t * y_stride + (o - row_begin)] = sum_k W[o][k] x[t * x_stride + k] for o in [row_begin,
+/// row_end) and t < tokens. Activations are fp32 and stay fp32. The result of a token never depends on how
+/// many tokens the call has. REQUIRES: row_begin % kPanelRows == 0; row_end % kPanelRows == 0 or row_end ==
+/// rows.
 struct MatmulArgs {
   PackedMatrix weight;
   int row_begin = 0;

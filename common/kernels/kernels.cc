@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstring>
 #include <iterator>
 #include <string>
 
@@ -25,8 +26,8 @@ struct IsaRow {
   Isa isa;
   std::string_view name;
   const KernelTable* table;
-  // From so many tokens on the arithmetic is the limit, and INT8's twice the rate of what is more exact
-  // counts (measured, CONTRACT.md).
+  // With this number of tokens or more, arithmetic is the limit, and INT8 is faster because its rate is twice
+  // that of the more exact formats (measured, CONTRACT.md).
   int int8_tokens_min = 1;
 };
 constexpr IsaRow kIsas[] = {{Isa::kScalar, "scalar", &kKernelsScalar},
@@ -42,7 +43,7 @@ static_assert(std::size(kPrecisionNames) == static_cast<size_t>(Precision::kFloa
 struct FormatRow {
   WeightFormat format;
   std::string_view name;
-  std::optional<GgmlType> ggml;  // the blocks that it holds as they are stored
+  std::optional<GgmlType> ggml;  // the blocks that it keeps as they are stored
 };
 constexpr FormatRow kFormats[] = {
     {WeightFormat::kRawInt4, "raw_int4", {}},
@@ -72,7 +73,7 @@ const FormatRow& RowOf(WeightFormat format) { return kFormats[static_cast<size_t
 
 const IsaRow& RowOf(Isa isa) { return kIsas[static_cast<size_t>(isa)]; }
 
-// Empty: can run here.
+// Returns the missing features; empty if it can run here.
 std::string Missing(Isa isa) {
   const CpuFeatures& f = DetectCpuFeatures();
   switch (isa) {
@@ -184,7 +185,7 @@ WeightFormat NativeFormat(const MatrixView& stored) {
 }
 
 void Matmul(Isa isa, const MatmulArgs& args) {
-  // A handful of comparisons per call of thousands of products: cheap enough to keep in release builds.
+  // A few comparisons for a call of thousands of products cost little enough to stay in release builds.
   NUMOE_CHECK(0 <= args.row_begin && args.row_begin <= args.row_end && args.row_end <= args.weight.rows);
   NUMOE_CHECK_EQ(args.row_begin % kPanelRows, 0);
   NUMOE_CHECK(args.row_end % kPanelRows == 0 || args.row_end == args.weight.rows);
@@ -194,37 +195,43 @@ void Matmul(Isa isa, const MatmulArgs& args) {
   RowOf(isa).table->matmul(args);
 }
 
-ActivationForm ChooseForm(Isa isa, WeightFormat format, int tokens, Precision precision) {
+ActivationFormat ChooseActivationFormat(Isa isa, WeightFormat format, int tokens, Precision precision) {
   const KernelTable& table = *RowOf(isa).table;
-  const auto has = [&](ActivationForm form) { return table.has_rounded && table.has_rounded(format, form); };
-  if (precision == Precision::kFloat) return ActivationForm::kFloat;
-  for (const ActivationForm form : {ActivationForm::kTiles, ActivationForm::kTileQuads}) {
-    if (precision == Precision::kFast && tokens >= kTileTokensMin && has(form)) return form;
+  const auto has = [&](ActivationFormat x_format) {
+    return table.has_quantised && table.has_quantised(format, x_format);
+  };
+  if (precision == Precision::kFloat) return ActivationFormat::kFloat;
+  for (const ActivationFormat x_format : {ActivationFormat::kTiles, ActivationFormat::kTileQuads}) {
+    if (precision == Precision::kFast && tokens >= kTileTokensMin && has(x_format)) return x_format;
   }
-  if (precision == Precision::kFast && tokens >= RowOf(isa).int8_tokens_min && has(ActivationForm::kInt8))
-    return ActivationForm::kInt8;
-  for (const ActivationForm form :
-       {ActivationForm::kBf16Quads, ActivationForm::kBf16, ActivationForm::kInt8Pair, ActivationForm::kInt16,
-        ActivationForm::kFp32, ActivationForm::kFp32Fp8}) {
-    if (has(form)) return form;
+  if (precision == Precision::kFast && tokens >= RowOf(isa).int8_tokens_min && has(ActivationFormat::kInt8))
+    return ActivationFormat::kInt8;
+  for (const ActivationFormat x_format :
+       {ActivationFormat::kBf16Quads, ActivationFormat::kBf16, ActivationFormat::kInt8Pair,
+        ActivationFormat::kInt16, ActivationFormat::kFp32, ActivationFormat::kFp32Fp8}) {
+    if (has(x_format)) return x_format;
   }
-  return ActivationForm::kFloat;
+  return ActivationFormat::kFloat;
 }
 
-void RoundRow(Isa isa, ActivationForm form, const float* x, int cols, std::byte* out) {
-  NUMOE_DCHECK(cols > 0 && form != ActivationForm::kFloat);
-  RowOf(isa).table->round_row(form, x, cols, out);
+void QuantiseRow(Isa isa, ActivationFormat x_format, const float* x, int cols, std::byte* out) {
+  NUMOE_DCHECK(cols > 0);
+  if (x_format == ActivationFormat::kFloat) {
+    std::memcpy(out, x, static_cast<size_t>(cols) * sizeof(float));
+    return;
+  }
+  RowOf(isa).table->quantise_row(x_format, x, cols, out);
 }
 
-void MatmulRounded(Isa isa, const RoundedMatmulArgs& args) {
+void MatmulQuantised(Isa isa, const QuantisedMatmulArgs& args) {
   NUMOE_CHECK(0 <= args.row_begin && args.row_begin <= args.row_end && args.row_end <= args.weight.rows);
   NUMOE_CHECK_EQ(args.row_begin % kPanelRows, 0);
   NUMOE_CHECK(args.row_end % kPanelRows == 0 || args.row_end == args.weight.rows);
-  NUMOE_CHECK(args.tokens <= 1 || args.x_stride >= rounded::RowBytes(args.form, args.weight.cols));
+  NUMOE_CHECK(args.tokens <= 1 || args.x_stride >= quantised::RowBytes(args.x_format, args.weight.cols));
   NUMOE_CHECK(args.tokens <= 1 || args.y_stride >= args.row_end - args.row_begin);
   NUMOE_DCHECK(reinterpret_cast<uintptr_t>(args.weight.data) % 64 == 0);
-  NUMOE_DCHECK(RowOf(isa).table->has_rounded(args.weight.format, args.form));
-  RowOf(isa).table->matmul_rounded(args);
+  NUMOE_DCHECK(RowOf(isa).table->has_quantised(args.weight.format, args.x_format));
+  RowOf(isa).table->matmul_quantised(args);
 }
 
 void SwiGlu(Isa isa, float* gate, const float* up, int64_t count) {

@@ -1,4 +1,4 @@
-// AMX: tiles for the forms made for them, AVX-512's kernels for all others.
+// AMX: tiles for the activation formats that are made for them, and AVX-512's kernels for all others.
 #include <immintrin.h>
 
 #include "common/kernels/attention.inc"
@@ -6,19 +6,19 @@
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
-#include "common/kernels/rounded_avx512.inc"
+#include "common/kernels/quantised_avx512.inc"
 #include "common/kernels/tiles_amx.inc"
 
 namespace numoe {
 namespace {
 
-bool HasRoundedAmx(WeightFormat format, ActivationForm form) {
-  return HasRounded(format, form) || TileFormatOf(format).form == form;
+bool HasQuantisedAmx(WeightFormat format, ActivationFormat x_format) {
+  return HasQuantised(format, x_format) || TileFormatOf(format).x_format == x_format;
 }
 
-void MatmulRoundedAmx(const RoundedMatmulArgs& args) {
-  if (TileFormatOf(args.weight.format).form == args.form) return MultiplyTiles(args);
-  MatmulRoundedPanels(args);
+void MatmulQuantisedAmx(const QuantisedMatmulArgs& args) {
+  if (TileFormatOf(args.weight.format).x_format == args.x_format) return MultiplyTiles(args);
+  MatmulQuantisedPanels(args);
 }
 
 }  // namespace
@@ -26,9 +26,9 @@ void MatmulRoundedAmx(const RoundedMatmulArgs& args) {
 extern const KernelTable kKernelsAmx;
 const KernelTable kKernelsAmx = {MatmulPanels,
                                  SwiGluVectors,
-                                 HasRoundedAmx,
-                                 MatmulRoundedAmx,
-                                 RoundRowAvx512,
+                                 HasQuantisedAmx,
+                                 MatmulQuantisedAmx,
+                                 QuantiseRowAvx512,
                                  {NarrowCodes, WidenCachedRow, PackKeysShuffled, PackValuesShuffled,
                                   SoftmaxWide, JoinRows, ScoreFewRowsDirect, WeighFewRowsDirect}};
 

@@ -4,7 +4,7 @@
 #include "common/kernels/kernel_table.h"
 #include "common/kernels/layout.h"
 #include "common/kernels/matmul.inc"
-#include "common/kernels/rounded_avx2.inc"
+#include "common/kernels/quantised_avx2.inc"
 
 namespace numoe {
 
@@ -12,10 +12,10 @@ extern const KernelTable kKernelsAvx2;
 const KernelTable kKernelsAvx2 = {
     MatmulPanels,
     SwiGluVectors,
-    HasRounded,
-    MatmulRoundedPanels,
-    RoundRowAvx2,
+    HasQuantised,
+    MatmulQuantisedPanels,
+    QuantiseRowAvx2,
     {NarrowCodes, WidenCachedRow, PackKeysShuffled, PackValuesShuffled, SoftmaxRow, JoinRows,
-     ScoreFewRowsDirect, WeighFewRowsDirect, ActivationForm::kFp32}};
+     ScoreFewRowsDirect, WeighFewRowsDirect, ActivationFormat::kFp32}};
 
 }  // namespace numoe

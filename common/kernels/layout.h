@@ -1,27 +1,27 @@
-// Where every weight of a packed matrix lies: the one place that knows, shared by packing and all kernels.
+// Where every weight of a packed matrix is. Packing and all kernels use this one definition.
 //
-// A matrix is a row of panels of 32 outputs; a panel is a contiguous stream of steps of 64 inputs, so that
-// one output panel is read front to back exactly once. Inside a step, inputs come in words of 4 bytes per
-// output, 16 outputs to a 64-byte line (the order that VNNI and AMX dot products want):
+// A matrix is a row of panels of 32 outputs. A panel is a contiguous stream of steps of 64 inputs, so that it
+// is read sequentially exactly once. Within a step, inputs are in words of 4 bytes for each output, with 16
+// outputs in a line of 64 bytes (the order that VNNI and AMX dot products need):
 //   bf16      [half 2][k pair 32][output 16][2 x bf16]                                   4096 bytes
-//   fp8       [half 2][k quad 16][output 16][4 x e4m3]                                   2048 bytes, scales
-//   below int8      [half 2][k quad 16][output 16][4 x int8]  then [group 2][output 32] fp32   2304 bytes
+//   fp8       [half 2][k quad 16][output 16][4 x e4m3]                                   2048 bytes
+//   int8      [half 2][k quad 16][output 16][4 x int8]  then [group 2][output 32] fp32   2304 bytes
 //   4 bits    [half 2][k quad  8][output 16][4 x (low: k, high: k + 32)]
-//             then [group 2][output 32] scales, and where a format has minima as many of those:
+//             then [group 2][output 32] scales, and the same number of minima if a format has them:
 //             int4s           bf16                  1152 bytes (0.5625 per weight)
 //             q4_0, iq4_nl    fp16                  1152 bytes
 //             q4_1            fp16, minima fp16     1280 bytes
 //             q4_k            u8, minima u8         1152 bytes
 //             iq4_xs          int8                  1088 bytes
 //             mxfp4           u8                    1088 bytes; e for a scale of 2^(e - 127), 0 for 0
-//   6 bits    the lower four as of 4 bits, then [half 2][k quad 4][output 16][4 x (two bits of k, k + 16,
+//   6 bits    the lower four as for 4 bits, then [half 2][k quad 4][output 16][4 x (two bits of k, k + 16,
 //   (q6_k)    k + 32, k + 48)], then [group of 16 inputs 4][output 32] int8 scales           1664 bytes
-// Behind a panel's last step, its tail: fp8 has one fp32 scale per step, padded to 64 bytes (a 128-wide block
-// holds two steps); q4_k, iq4_xs and q6_k have for every four steps [output 32] fp16 d that scales are
-// multiples of, q4_k then as many dmin for minima. w = scale * CodeValues[code] - minimum, q6_k's
-// scale * (code - 32); q4_1's minima are stored negated, as GGUF has them. Inputs beyond `cols` and outputs
-// beyond `rows` are zero weights. Functions are static: kernel sources each compile their own copy
-// (kernel_types.h says why).
+// After a panel's last step comes its tail. fp8 has one fp32 scale for each step, padded to 64 bytes (a
+// 128-wide block has two steps). q4_k, iq4_xs and q6_k have for every four steps [output 32] fp16 d, by which
+// scales are multiplied; q4_k then has the same number of dmin for minima. w = scale * CodeValues[code] -
+// minimum, and for q6_k scale * (code - 32). q4_1's minima are stored negated, as GGUF has them. Inputs
+// beyond `cols` and outputs beyond `rows` are zero weights. Functions are static, because each kernel source
+// compiles its own copy (kernel_types.h says why).
 #pragma once
 
 #include <cstddef>
@@ -33,21 +33,21 @@ namespace numoe::layout {
 
 inline constexpr int kStepCols = 64;
 inline constexpr int kGroup = 32;      // inputs that share an int4 or int8 scale
-inline constexpr int kHalfGroup = 16;  // inputs that share one of q6_k
+inline constexpr int kHalfGroup = 16;  // inputs that share a scale of q6_k
 inline constexpr int kHalfRows = 16;   // outputs of one 64-byte line
 inline constexpr size_t kLine = 64;    // bytes
 inline constexpr size_t kInt4Codes = 1024;
 inline constexpr size_t kInt8Codes = 2048;
 inline constexpr size_t kQ6KCodes = 1536;  // 1024 as int4's, 512 of the upper two bits
-inline constexpr int kQ6KOffset = 32;      // what a code is more than its value
-inline constexpr int kBlockSteps = 4;      // that share d and dmin
+inline constexpr int kQ6KOffset = 32;      // the value is the code minus this
+inline constexpr int kBlockSteps = 4;      // steps that share d and dmin
 
 static constexpr int Steps(int cols) { return (cols + kStepCols - 1) / kStepCols; }
 static constexpr int Panels(int rows) { return (rows + kPanelRows - 1) / kPanelRows; }
 
 // --- GGUF's formats: codes of 4 bits, and q6_k ---
 
-/// Codes stand for values that no arithmetic gives.
+/// The format has a table of values for its codes, because no arithmetic gives them.
 static constexpr bool HasTable(WeightFormat format) {
   return format == WeightFormat::kIq4Nl || format == WeightFormat::kIq4Xs || format == WeightFormat::kMxfp4;
 }
@@ -62,26 +62,26 @@ static constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -
                                           1,    13,   25,  38,  53,  69,  89,  113};
 static constexpr int8_t kMxfp4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/// What each of the 16 codes stands for, before its scale.
+/// Returns the values of the 16 codes, without a scale.
 static constexpr const int8_t* CodeValues(WeightFormat format) {
   if (format == WeightFormat::kMxfp4) return kMxfp4Values;
   if (HasTable(format)) return kIq4Values;
   return HasMinima(format) ? kPlainValues : kOffsetValues;
 }
 
-/// fp16 factors of an output in the tail of every four steps: d, or d and dmin.
+/// Returns the number of fp16 factors for an output in the tail of every four steps: d, or d and dmin.
 static constexpr size_t BlockFactors(WeightFormat format) {
   if (format == WeightFormat::kQ4K) return 2;
   return format == WeightFormat::kIq4Xs || format == WeightFormat::kQ6K ? 1 : 0;
 }
 
-/// Bytes of one scale, or minimum, in a step.
+/// Returns the bytes of one scale, or minimum, in a step.
 static constexpr size_t ScaleBytes(WeightFormat format) {
   return BlockFactors(format) > 0 || format == WeightFormat::kMxfp4 ? 1 : 2;
 }
 
-/// Where in a step the scales of group `g` begin, [output 32]; those of groups 2 and 3 are the minima of 0
-/// and 1, but q6_k has four groups.
+/// Returns where in a step the scales of group `g` begin, [output 32]. Those of groups 2 and 3 are the minima
+/// of 0 and 1, except for q6_k, which has four groups.
 static constexpr size_t ScaleOffset(WeightFormat format, int g) {
   return (format == WeightFormat::kQ6K ? kQ6KCodes : kInt4Codes) +
          static_cast<size_t>(g) * kPanelRows * ScaleBytes(format);
@@ -102,7 +102,7 @@ static constexpr size_t StepBytes(WeightFormat format) {
   }
 }
 
-/// Where in a panel's tail lies what step `step` needs.
+/// Returns where in a panel's tail the data of step `step` begins.
 static constexpr size_t TailOffset(WeightFormat format, int step) {
   if (format == WeightFormat::kFp8) return static_cast<size_t>(step) * sizeof(float);
   return static_cast<size_t>(step / kBlockSteps) * BlockFactors(format) * kPanelRows * sizeof(uint16_t);
@@ -115,26 +115,27 @@ static constexpr size_t PanelBytes(WeightFormat format, int cols) {
          (TailOffset(format, padded) + kLine - 1) / kLine * kLine;
 }
 
-/// Byte of output `row` (in its panel) and input `k` (in its step) for formats of one byte per weight.
+/// Returns the byte of output `row` (in its panel) and input `k` (in its step) for formats with one byte for
+/// each weight.
 static constexpr size_t QuadByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 16 + k / 4) * 64 + row % kHalfRows * 4 + k % 4);
 }
-/// Byte of the first of a bf16 weight's two bytes.
+/// Returns the first of the two bytes of a bf16 weight.
 static constexpr size_t PairByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 32 + k / 2) * 64 + row % kHalfRows * 4 + k % 2 * 2);
 }
-/// Byte that holds an int4 weight: low nibble for k < 32, high nibble above.
+/// Returns the byte of an int4 weight: in the low nibble for k < 32, in the high nibble above.
 static constexpr size_t NibbleByte(int row, int k) {
   return static_cast<size_t>((row / kHalfRows * 8 + k % 32 / 4) * 64 + row % kHalfRows * 4 + k % 4);
 }
-/// Byte that holds the upper two bits of a q6_k weight, k / 16 pairs of bits up.
+/// Returns the byte with the upper two bits of a q6_k weight, which begin at bit 2 * (k / 16).
 static constexpr size_t UpperByte(int row, int k) {
   return kInt4Codes +
          static_cast<size_t>((row / kHalfRows * 4 + k % 16 / 4) * 64 + row % kHalfRows * 4 + k % 4);
 }
 
-// A step is whole cache lines, a panel two lines of outputs, a step two groups: loads and scales never
-// straddle.
+// A step consists of whole cache lines, a panel of two lines of outputs, and a step of two groups, so loads
+// and scales never straddle two lines.
 static_assert(kPanelRows == 2 * kHalfRows && kStepCols == 2 * kGroup);
 static_assert(StepBytes(WeightFormat::kBf16) % kLine == 0 && StepBytes(WeightFormat::kFp8) % kLine == 0);
 static_assert(StepBytes(WeightFormat::kInt8) % kLine == 0 && StepBytes(WeightFormat::kInt4) % kLine == 0);

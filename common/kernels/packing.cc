@@ -1,4 +1,4 @@
-// From a stored matrix to the packed layout, and back for one weight.
+// Packs a stored matrix, and unpacks one weight.
 #include <emmintrin.h>
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@
 namespace numoe {
 namespace {
 
-using namespace layout;  // NOLINT: the file is about nothing else
+using namespace layout;  // NOLINT: this file uses layout's names throughout
 
 struct Source {
   const MatrixView& matrix;
@@ -45,7 +45,8 @@ T Load(const std::byte* in) {
   return value;
 }
 
-// The columns of a panel that are quantised before they are transposed: they stay in the first-level cache.
+// The columns of a panel that are quantised before they are transposed, so that they stay in the first-level
+// cache.
 constexpr int kBlockCols = 512;
 constexpr int kBlockGroups = kBlockCols / kGroup;
 static_assert(kBlockCols % kStepCols == 0 && kStepCols == 2 * kGroup);
@@ -53,7 +54,7 @@ static_assert(kBlockCols % kStepCols == 0 && kStepCols == 2 * kGroup);
 struct CodesBlock {
   alignas(kLine) int8_t codes[kPanelRows][kBlockCols];
   float scales[kPanelRows][kBlockGroups];
-  float weights[kBlockCols];  // of one row
+  float weights[kBlockCols];  // one row
 };
 
 void ReadInt4Group(const MatrixView& m, int64_t row, int64_t col, int8_t* codes, float& scale) {
@@ -64,7 +65,7 @@ void ReadInt4Group(const MatrixView& m, int64_t row, int64_t col, int8_t* codes,
   scale = DecodeBf16(Load<uint16_t>(m.scales.data() + index * 2));
 }
 
-// GGUF blocks whose weights are codes of 8 bits times a scale for 32 of them.
+// Reads GGUF blocks whose weights are codes of 8 bits times a scale for each 32 of them.
 bool IsInt8Already(const MatrixView& m) { return m.format == MatrixFormat::kGgml && GgmlIsInt8(m.ggml); }
 
 void ReadGgmlGroup(const MatrixView& m, int64_t row, int64_t col, int8_t* codes, float& scale) {
@@ -75,8 +76,8 @@ void ReadGgmlGroup(const MatrixView& m, int64_t row, int64_t col, int8_t* codes,
   scale = DecodeGgmlInt8(m.ggml, m.data.data() + block * traits.block_bytes, in_block, codes);
 }
 
-// A scale cannot be chosen for a group that holds a NaN or an infinity; bf16 and fp8 keep such a weight as it
-// is. `weights` are those of a group that may hold one, and begins at (row, col).
+// Returns an error for a group that contains a NaN or an infinity, because no scale can be chosen for it;
+// bf16 and fp8 keep such a weight. `weights` belong to a group that begins at (row, col).
 absl::Status CheckFinite(WeightFormat format, int64_t row, int64_t col, const float* weights) {
   int at = 0;
   while (at < kGroup && std::isfinite(weights[at])) ++at;
@@ -86,7 +87,7 @@ absl::Status CheckFinite(WeightFormat format, int64_t row, int64_t col, const fl
                   row, col + at, weights[at], WeightFormatName(format)));
 }
 
-// Columns [col, col + cols) of a row of the matrix, to row `in_panel` of the block.
+// Packs columns [col, col + cols) of a row of the matrix to row `in_panel` of the block.
 absl::Status ReadGroups(WeightFormat format, const MatrixView& m, int64_t row, int64_t col, int cols,
                         int in_panel, CodesBlock& out) {
   int8_t* codes = out.codes[in_panel];
@@ -147,7 +148,7 @@ void PutInt4Step(const CodesBlock& block, int first, std::byte* step) {
   std::memcpy(step + kInt4Codes, scales, sizeof scales);
 }
 
-// Rows [first_row, first_row + rows) of the slice.
+// Packs rows [first_row, first_row + rows) of the slice.
 absl::Status PackGroupsPanel(WeightFormat format, const Source& s, int first_row, int rows,
                              std::byte* panel) {
   const bool int8 = format == WeightFormat::kInt8;
@@ -155,7 +156,7 @@ absl::Status PackGroupsPanel(WeightFormat format, const Source& s, int first_row
   CodesBlock block;
   for (int col = 0; col < s.cols; col += kBlockCols) {
     const int cols = std::min(kBlockCols, s.cols - col);
-    if (rows < kPanelRows || cols % kStepCols != 0) {  // what is not there is bytes of zero
+    if (rows < kPanelRows || cols % kStepCols != 0) {  // rows and columns that do not exist are zero bytes
       std::memset(block.codes, int8 ? 0 : -8, sizeof block.codes);
       std::memset(block.scales, 0, sizeof block.scales);
     }
@@ -166,7 +167,7 @@ absl::Status PackGroupsPanel(WeightFormat format, const Source& s, int first_row
     for (int first = 0; first < cols; first += kStepCols, panel += StepBytes(format))
       int8 ? PutInt8Step(block, first, panel) : PutInt4Step(block, first, panel);
   }
-  _mm_sfence();  // streamed stores are seen by who sees what follows
+  _mm_sfence();  // makes the streamed stores visible to threads that see later stores
   return absl::OkStatus();
 }
 
@@ -188,7 +189,7 @@ void PackFp8Row(const Source& s, int row, int row_in_panel, std::byte* panel) {
   }
 }
 
-// One scale per step: the block that the panel's rows and the step's columns lie in.
+// Writes one scale for each step: that of the block which contains the panel's rows and the step's columns.
 void PackFp8Scales(const Source& s, int first_row, std::byte* panel) {
   const int64_t scale_cols = (s.matrix.cols + s.matrix.block_cols - 1) / s.matrix.block_cols;
   std::byte* tail = panel + Steps(s.cols) * StepBytes(WeightFormat::kFp8);
@@ -256,7 +257,7 @@ absl::Status CheckSource(WeightFormat format, const Source& s) {
   return absl::OkStatus();
 }
 
-// A scale of a GGUF format, or a minimum; bytes are multiples of `factor`.
+// Returns a scale of a GGUF format, or a minimum; bytes are multiplied by `factor`.
 float UnpackScale(WeightFormat format, const std::byte* scale, const std::byte* factor) {
   switch (format) {
     case WeightFormat::kQ4K:
@@ -271,7 +272,7 @@ float UnpackScale(WeightFormat format, const std::byte* scale, const std::byte* 
   }
 }
 
-// Weight `k` of a step's row `r` in a GGUF format; `tail` is what the panel's tail has for the step.
+// Returns weight `k` of a step's row `r` in a GGUF format; `tail`: the step's part of the panel's tail.
 float UnpackGgml(WeightFormat format, const std::byte* step, const std::byte* tail, int r, int k) {
   NUMOE_DCHECK(0 <= r && r < kPanelRows && 0 <= k && k < kStepCols);
   const unsigned byte = std::to_integer<unsigned>(step[NibbleByte(r, k)]);

@@ -15,12 +15,12 @@ extern const PackingKernels kKernelsPackingScalar, kKernelsPackingAvx2, kKernels
 
 namespace {
 
-using namespace layout;  // NOLINT: the file is about nothing else
+using namespace layout;  // NOLINT: this file uses layout's names throughout
 
-// Past the caches: nobody reads a packed weight soon.
+// Writes without the caches, because a packed weight is not read soon.
 void Stream(std::byte* out, __m128i value) { _mm_stream_si128(reinterpret_cast<__m128i*>(out), value); }
 
-// Two scales of 16 bits of each row to one line of first ones and one of second ones.
+// Transposes two scales of 16 bits of each row to a line of first ones and a line of second ones.
 void PackInt4Scales(const std::byte* scales, size_t scale_bytes, std::byte* out) {
   alignas(16) uint32_t pairs[kPanelRows];
   static_assert(kPanelRows % 8 == 0);
@@ -29,7 +29,7 @@ void PackInt4Scales(const std::byte* scales, size_t scale_bytes, std::byte* out)
   for (size_t row = 0; row < kPanelRows; row += 8) {
     const __m128i a = _mm_load_si128(reinterpret_cast<const __m128i*>(pairs + row));
     const __m128i b = _mm_load_si128(reinterpret_cast<const __m128i*>(pairs + row + 4));
-    // Sign-extended, so that packing saturates nothing.
+    // The values are sign-extended, so that the packing instruction saturates none of them.
     const auto first = [](__m128i v) { return _mm_srai_epi32(_mm_slli_epi32(v, 16), 16); };
     Stream(out + row * 2, _mm_packs_epi32(first(a), first(b)));
     Stream(out + kLine + row * 2, _mm_packs_epi32(_mm_srai_epi32(a, 16), _mm_srai_epi32(b, 16)));
@@ -81,7 +81,7 @@ void PackPanel(WeightFormat format, const MatrixView& source, int64_t row, int64
       kernels.transpose_half(rows + half * kHalfRows * row_bytes + input * value_bytes, row_bytes, words,
                              panel + half * static_cast<size_t>(words) * kLine);
   }
-  _mm_sfence();  // streamed stores are seen by who sees what follows
+  _mm_sfence();  // makes the streamed stores visible to threads that see later stores
 }
 
 }  // namespace numoe

@@ -1,10 +1,9 @@
-// Packing of weights that are held as they are stored, at the speed of memory.
+// Packs weights that are held as they are stored, at the speed of memory.
 //
-// In all three layouts (layout.h) a panel's step is a transposition: 16 outputs by words of 4 bytes - four
-// FP8 codes, two BF16, or eight INT4 whose nibbles are paired first. So whole panels of whole steps go
-// through registers (packing_kernels.h). PackMatrix decides
-// where this applies; bytes are those of its general path (packing_test.cc), but that a NaN keeps its
-// payload.
+// In all three layouts (layout.h) a panel's step is a transposition of 16 outputs by words of 4 bytes: four
+// FP8 codes, two BF16 values, or eight INT4 codes whose nibbles are paired first. So whole panels of whole
+// steps are transposed in registers (packing_kernels.h). PackMatrix decides where this applies. The bytes are
+// the same as those of its general path (packing_test.cc), except that a NaN keeps its payload.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +14,12 @@
 
 namespace numoe {
 
-/// Whether `format` holds `source` as it is stored, and the rectangle is whole panels of whole steps.
+/// Returns whether `format` holds `source` as it is stored, and the rectangle consists of whole panels of
+/// whole steps.
 bool KeepsStoredBytes(WeightFormat format, const MatrixView& source, int rows, int cols);
 
-/// Rows [row, row + kPanelRows) and columns [col, col + cols) of `source` into one panel, without fp8's
-/// scales. REQUIRES: KeepsStoredBytes; `panel` 64-byte aligned; raw_int4: col % 32 == 0.
+/// Packs rows [row, row + kPanelRows) and columns [col, col + cols) of `source` into one panel, without fp8's
+/// scales. REQUIRES: KeepsStoredBytes; `panel` is 64-byte aligned; for raw_int4 col % 32 == 0.
 void PackPanel(WeightFormat format, const MatrixView& source, int64_t row, int64_t col, int cols,
                std::byte* panel);
 

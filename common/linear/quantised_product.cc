@@ -4,7 +4,7 @@ namespace numoe {
 
 void Multiply(Isa isa, const QuantisedProduct& p) {
   NUMOE_DCHECK(p.x.data != nullptr || p.x.count == 0);
-  if (p.x.form == ActivationForm::kFloat) {
+  if (p.x.format == ActivationFormat::kFloat) {
     NUMOE_DCHECK(p.x.stride % sizeof(float) == 0);
     Matmul(isa, {.weight = p.weight,
                  .row_begin = p.row_begin,
@@ -16,16 +16,16 @@ void Multiply(Isa isa, const QuantisedProduct& p) {
                  .y_stride = p.y_stride});
     return;
   }
-  MatmulRounded(isa, {.weight = p.weight,
-                      .row_begin = p.row_begin,
-                      .row_end = p.row_end,
-                      .form = p.x.form,
-                      .x = p.x.data,
-                      .x_stride = p.x.stride,
-                      .tokens = p.x.count,
-                      .y = p.y,
-                      .y_stride = p.y_stride,
-                      .next = p.next});
+  MatmulQuantised(isa, {.weight = p.weight,
+                        .row_begin = p.row_begin,
+                        .row_end = p.row_end,
+                        .x_format = p.x.format,
+                        .x = p.x.data,
+                        .x_stride = p.x.stride,
+                        .tokens = p.x.count,
+                        .y = p.y,
+                        .y_stride = p.y_stride,
+                        .next = p.next});
 }
 
 size_t PanelBytes(const PackedMatrix& matrix) { return layout::PanelBytes(matrix.format, matrix.cols); }

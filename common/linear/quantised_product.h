@@ -1,8 +1,8 @@
-// The one product of quantised activations with a packed matrix, whatever the form of its rows.
+// The product of quantised activations with a packed matrix, for every format of the activations.
 //
 // An output's bits depend neither on the other outputs that are computed with it nor on the other rows
-// (common/kernels/CONTRACT.md), so users cut outputs and rows into tasks as they like. Owns nothing;
-// thread-safe where calls write different outputs.
+// (common/kernels/CONTRACT.md), so callers may divide outputs and rows into tasks in any way. Owns nothing;
+// thread-safe if calls write different outputs.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ struct QuantisedProduct {
   const std::byte* next = nullptr;  // packed weights that the caller reads next, to be prefetched, or null
 };
 
-/// REQUIRES: x.form is what ChooseForm gave for `isa` and the weight's format, or kFloat.
+/// REQUIRES: x.format is what ChooseActivationFormat returned for `isa` and the weight's format, or kFloat.
 void Multiply(Isa isa, const QuantisedProduct& product);
 
-/// Bytes of one panel, and of all.
+/// Return the bytes of one panel, and of all panels.
 size_t PanelBytes(const PackedMatrix& matrix);
 size_t MatrixBytes(const PackedMatrix& matrix);
-/// The panel of which `row` is the first output.
+/// Returns the panel whose first output is `row`.
 const std::byte* PanelAt(const PackedMatrix& matrix, int row);
 
 }  // namespace numoe

@@ -29,7 +29,7 @@ int RowCutter::NextEnd(int begin, int rows, const CutUnit& unit) {
     units_ = std::max<size_t>(1, limits_.task_cost_max / unit.cost);
     units_min_ = std::max<size_t>(1, limits_.task_cost_min / unit.cost);
   }
-  // Tasks of like units only become smaller, so a comparison does, and most tasks cost no division.
+  // Tasks of equal units only become smaller, so a comparison is enough, and most tasks need no division.
   while (units_ > units_min_ && units_ * unit.cost * shares_ > left_) --units_;
   const int64_t end = begin + static_cast<int64_t>(units_) * unit.rows;
   const int64_t units =

@@ -5,6 +5,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <iterator>
 #include <memory>
@@ -16,7 +18,7 @@ namespace {
 
 thread_local std::string_view current_request_id;
 
-// On one line.
+// Escapes control characters, so that the text is on one line.
 void AppendText(std::string_view text, spdlog::memory_buf_t& out) {
   for (const char c : text) {
     if (c == '\n') {
@@ -29,7 +31,8 @@ void AppendText(std::string_view text, spdlog::memory_buf_t& out) {
   }
 }
 
-// A JSON string with its quotes. Clients name paths and models: what is no UTF-8 becomes U+FFFD.
+// Appends a JSON string with its quotes. Clients name paths and models, so bytes that are not UTF-8 become
+// U+FFFD.
 void AppendJson(std::string_view text, spdlog::memory_buf_t& out) {
   using nlohmann::json;
   out.append(json(text).dump(-1, ' ', false, json::error_handler_t::replace));
@@ -84,10 +87,13 @@ class LineFormatter final : public spdlog::formatter {
   const std::string program_;
 };
 
-std::optional<spdlog::level::level_enum> ParseLevel(std::string_view name) {
+// Takes the levels as vLLM, SGLang and Python write them, too: WARNING, warn.
+std::optional<spdlog::level::level_enum> ParseLevel(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (name == "debug") return spdlog::level::debug;
   if (name == "info") return spdlog::level::info;
-  if (name == "warning") return spdlog::level::warn;
+  if (name == "warning" || name == "warn") return spdlog::level::warn;
   if (name == "error") return spdlog::level::err;
   return std::nullopt;
 }
@@ -98,11 +104,10 @@ absl::Status SetupLogging(const LogOptions& options) {
   const auto level = ParseLevel(options.level);
   if (!level.has_value()) {
     return absl::InvalidArgumentError(
-        fmt::format("log level is \"{}\", expected debug, info, warning or error", options.level));
+        fmt::format("--log-level={}: expected debug, info, warning or error", options.level));
   }
   if (options.format != "text" && options.format != "json") {
-    return absl::InvalidArgumentError(
-        fmt::format("log format is \"{}\", expected text or json", options.format));
+    return absl::InvalidArgumentError(fmt::format("--log-format={}: expected text or json", options.format));
   }
   auto logger =
       std::make_shared<spdlog::logger>(options.program, std::make_shared<spdlog::sinks::stderr_sink_mt>());

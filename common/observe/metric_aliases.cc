@@ -25,13 +25,13 @@ constexpr bool AliasesExist() {
     return std::find(std::begin(kListed), std::end(kListed), alias.ours) != std::end(kListed);
   });
 }
-static_assert(AliasesExist(), "an alias is of a metric of the list");
+static_assert(AliasesExist(), "an alias must name a metric of the list");
 
 constexpr bool AliasesAreSorted() {
   return std::is_sorted(std::begin(kAliases), std::end(kAliases),
                         [](const AliasSpec& a, const AliasSpec& b) { return a.name < b.name; });
 }
-static_assert(AliasesAreSorted(), "aliases are sorted by name");
+static_assert(AliasesAreSorted(), "aliases must be sorted by name");
 
 constexpr bool LabelsAreRenamedOneForOne() {
   return std::all_of(std::begin(kAliases), std::end(kAliases), [](const AliasSpec& alias) {
@@ -41,7 +41,8 @@ constexpr bool LabelsAreRenamedOneForOne() {
 }
 static_assert(LabelsAreRenamedOneForOne());
 
-// The word of `words` in the place that `word` has in `of`; `word` itself where that has none.
+// Returns the word of `words` at the position that `word` has in `of`; `word` itself if `of` does not contain
+// it.
 std::string_view Renamed(std::string_view word, std::string_view of, std::string_view words) {
   while (!of.empty()) {
     const size_t end = of.find(','), other_end = words.find(',');

@@ -1,15 +1,14 @@
-// Every metric of the daemons, sorted by name: the one list that code, dashboards and documents take their
-// words from.
+// Every metric of the daemons, sorted by name. Code, dashboards and documents take the names from this list.
 //
 //   COUNTER(id, name, owner, labels, help)             only rises; the name ends in _total
 //   GAUGE(id, name, owner, labels, help)
-//   HISTOGRAM(id, name, owner, labels, buckets, help)  the name ends in its unit; kFew has none
+//   HISTOGRAM(id, name, owner, labels, buckets, help)  the name ends in its unit, except with buckets kFew
 // owner: kCoordinator, kWorker, kRouter, or kBoth (the first two), kServers (those with the API), kAll.
 // labels: names separated by commas. metrics.cc checks the rules at compile time.
 //
-// NUMOE_METRIC_ALIASES: the coordinator's metrics under the names of vLLM and SGLang as well, which
-// dashboards, autoscalers and endpoint pickers know: ALIAS(name, ours, labels, their labels), sorted by name.
-// Both names of one are there where a project has renamed it.
+// NUMOE_METRIC_ALIASES: the coordinator's metrics under the names of vLLM and SGLang, which dashboards,
+// autoscalers and endpoint pickers know: ALIAS(name, ours, labels, their labels), sorted by name. If a
+// project has renamed a metric, both of its names are in the list.
 #pragma once
 
 #define NUMOE_METRIC_ALIASES(ALIAS)                                                                 \
@@ -119,11 +118,13 @@
           "Times that a running sequence gave up its KV cache and went back into the queue, for example "    \
           "because the cache was full")                                                                      \
   GAUGE(kPrefixHitRatio, "numoe_prefix_cache_hit_ratio", kCoordinator, "",                                   \
-        "Share (0 to 1) of the latest prompt's tokens that were found in the prefix cache")                  \
+        "Share (0 to 1) of the tokens of the sequence admitted last that were found in the prefix cache")    \
   COUNTER(kPrefixHitTokens, "numoe_prefix_cache_hit_tokens_total", kCoordinator, "",                         \
-          "Prompt tokens that were found in the prefix cache")                                               \
+          "Tokens that were found in the prefix cache when sequences were admitted: of prompts, and after "  \
+          "a preemption also of the answer so far")                                                          \
   COUNTER(kPrefixQueryTokens, "numoe_prefix_cache_query_tokens_total", kCoordinator, "",                     \
-          "Prompt tokens that were looked up in the prefix cache")                                           \
+          "Tokens that were looked up in the prefix cache when sequences were admitted: of prompts, and "    \
+          "after a preemption also of the answer so far")                                                    \
   GAUGE(kPreflightFailed, "numoe_preflight_failed", kWorker, "check",                                        \
         "1 if this check of --preflight failed when the worker started, otherwise 0")                        \
   HISTOGRAM(kQueueWait, "numoe_queue_wait_seconds", kCoordinator, "", kMilliseconds,                         \

@@ -46,13 +46,13 @@ constexpr bool Sorted() {
   }
   return true;
 }
-static_assert(Sorted(), "metric_list.h is sorted by name, without duplicates");
+static_assert(Sorted(), "metric_list.h must be sorted by name, without duplicates");
 
 constexpr bool CountersEndInTotal() {
   return std::all_of(std::begin(kCounters), std::end(kCounters),
                      [](const MetricSpec& spec) { return spec.name.ends_with("_total"); });
 }
-static_assert(CountersEndInTotal(), "a counter's name ends in _total");
+static_assert(CountersEndInTotal(), "a counter's name must end in _total");
 
 constexpr bool HistogramsEndInTheirUnit() {
   return std::all_of(std::begin(kHistograms), std::end(kHistograms), [](const HistogramSpec& spec) {
@@ -60,7 +60,7 @@ constexpr bool HistogramsEndInTheirUnit() {
     return spec.buckets == Buckets::kFew || spec.metric.name.ends_with(tokens ? "_tokens" : "_seconds");
   });
 }
-static_assert(HistogramsEndInTheirUnit(), "a histogram's name ends in its unit");
+static_assert(HistogramsEndInTheirUnit(), "a histogram's name must end in its unit");
 
 // In OpenMetrics a counter's family has its name without _total, and no other family may have that name.
 constexpr bool CountersHaveTheirNamesAlone() {
@@ -131,13 +131,13 @@ auto* Register(Builder builder, const MetricSpec& spec, prometheus::Registry& re
 template <typename T>
 prometheus::Family<T>& Existing(const std::vector<prometheus::Family<T>*>& families, size_t index,
                                 const MetricSpec& spec) {
-  NUMOE_CHECK(families[index] != nullptr) << spec.name << " belongs to the other daemon";
+  NUMOE_CHECK(families[index] != nullptr) << spec.name << " belongs to another daemon";
   return *families[index];
 }
 
 }  // namespace
 
-// Runs the refreshers, then puts what the registry holds and what the sources emit together.
+// Runs the refreshers, then combines what the registry contains and what the sources emit.
 class Metrics::Collector final : public prometheus::Collectable {
  public:
   explicit Collector(const prometheus::Registry& registry) : registry_(registry) {}
@@ -145,7 +145,7 @@ class Metrics::Collector final : public prometheus::Collectable {
   Exemplars& exemplars() { return exemplars_; }
 
   std::vector<prometheus::MetricFamily> Collect() const override {
-    // Held throughout: a refresher or source is never called by two scrapers at a time.
+    // The mutex is held all the time, so that two scrapers never call a refresher or source at the same time.
     const MutexLock lock(mutex_);
     for (const auto& refresh : refreshers_) refresh();
     std::vector<prometheus::MetricFamily> families = registry_.Collect();
@@ -193,7 +193,8 @@ class Metrics::Collector final : public prometheus::Collectable {
   mutable Mutex mutex_;
   std::vector<std::function<void()>> refreshers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Source> sources_ ABSL_GUARDED_BY(mutex_);
-  std::string model_name_ ABSL_GUARDED_BY(mutex_);  // of the aliases; none: they are not served
+  std::string model_name_
+      ABSL_GUARDED_BY(mutex_);  // for the aliases; the aliases are not served if it is empty
 };
 
 Metrics::Metrics(MetricOwner daemon) : daemon_(daemon), collector_(std::make_shared<Collector>(registry_)) {
@@ -250,7 +251,7 @@ void Metrics::OnScrape(std::function<void()> refresh) { collector_->AddRefresher
 
 void Metrics::Expose(CounterId id, std::function<void(SampleSink)> source) {
   const auto index = static_cast<size_t>(id);
-  // The source takes the family's place: an empty one of the same name would be written twice.
+  // The source replaces the family, because an empty family of the same name would be written a second time.
   registry_.Remove(Existing(counter_families_, index, kCounters[index]));
   counter_families_[index] = nullptr;
   counters_[index] = nullptr;

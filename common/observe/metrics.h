@@ -1,12 +1,13 @@
-// Metrics: one daemon's counters, gauges and histograms, named in metric_list.h and served in Prometheus text
-// format or as OpenMetrics, with what the process takes of the machine (process_metrics.h).
+// Metrics: one daemon's counters, gauges and histograms. They are named in metric_list.h and served in
+// Prometheus text format or as OpenMetrics, together with the resources that the process uses
+// (process_metrics.h).
 //
-// All metrics of the daemon exist from the start, so a dashboard sees zeros and not holes. Metrics without
-// labels are reached by their enum (an array index). A metric with labels gives out one series per set of
-// values: take it once (With), keep the reference, which lives as long as the Metrics. Values that live
-// elsewhere (queue lengths, per-expert hits) are read when somebody scrapes (OnScrape, Expose), so that hot
-// paths do not pay for them. Using a metric of the other daemon, or the wrong number of label values, is a
-// broken invariant and CHECKs. Any thread.
+// All metrics of the daemon exist from the start, so dashboards show zeros and no gaps. Metrics without
+// labels are accessed by their enum (an array index). A metric with labels has one series for each set of
+// values: get it once (With) and keep the reference, which is valid as long as the Metrics. Values that are
+// stored elsewhere (queue lengths, hits of experts) are read during a scrape (OnScrape, Expose), so that hot
+// paths do not pay for them. Using a metric of another daemon, or the wrong number of label values, is a
+// broken invariant, which CHECKs. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -59,38 +60,39 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
   ~Metrics();
 
-  /// Metrics without labels.
+  /// These are for metrics without labels.
   void Add(CounterId id, double amount = 1) { Plain(counters_, id).Increment(amount); }
   void Set(GaugeId id, double value) { Plain(gauges_, id).Set(value); }
   void Observe(HistogramId id, double value) { Plain(histograms_, id).Observe(value); }
-  /// Counts that somebody else kept: `increments` of each bucket of BucketBounds(id) and of what lies above
-  /// them.
+  /// Adds counts that were kept elsewhere: `increments` for each bucket of BucketBounds(id) and for values
+  /// above all of them.
   void Observe(HistogramId id, const std::vector<double>& increments, double sum) {
     NUMOE_DCHECK_EQ(increments.size(), BucketBounds(id).size() + 1);
     Plain(histograms_, id).ObserveMultiple(increments, sum);
   }
   static std::vector<double> BucketBounds(HistogramId id);
 
-  /// One series of a metric with labels; the same values give the same series.
+  /// Returns a series of a metric with labels; the same values give the same series.
   prometheus::Counter& With(CounterId id, const LabelValues& values);
   prometheus::Gauge& With(GaugeId id, const LabelValues& values);
   prometheus::Histogram& With(HistogramId id, const LabelValues& values);
 
-  /// Runs before each scrape, on the scraper's thread: sets gauges from somebody's snapshot. Must outlive the
-  /// scrapes.
+  /// `refresh` runs before each scrape, on the scraper's thread, and sets gauges from a snapshot. What it
+  /// uses must outlive the scrapes.
   void OnScrape(std::function<void()> refresh);
-  /// The samples of `id` are whatever `source` emits at each scrape; `id` must not be used through With.
+  /// The samples of `id` are what `source` emits at each scrape; `id` must not be used through With.
   void Expose(CounterId id, std::function<void(SampleSink)> source);
   void Expose(GaugeId id, std::function<void(SampleSink)> source);
 
-  /// The trace of a request that a histogram without labels has counted with this value.
+  /// Remembers the trace of a request that a histogram without labels has counted with this value.
   void AddExemplar(HistogramId id, double value, const std::string& trace_id);
 
-  /// From now on the metrics of NUMOE_METRIC_ALIASES are served under vLLM's and SGLang's names, too
-  /// (metric_aliases.h). Once, before the first scrape.
+  /// From now on the metrics of NUMOE_METRIC_ALIASES are also served under the names of vLLM and SGLang
+  /// (metric_aliases.h). Call it once, before the first scrape.
   void ServeAliases(const std::string& model_name);
 
-  /// The body of /metrics (metrics_answer.h): Prometheus text exposition format 0.0.4, or OpenMetrics 1.0.
+  /// Returns the body of /metrics (metrics_answer.h) in the Prometheus text exposition format 0.0.4, or as
+  /// OpenMetrics 1.0.
   std::string Serialise() const;
   std::string SerialiseOpenMetrics() const;
 
@@ -109,11 +111,11 @@ class Metrics {
 
   const MetricOwner daemon_;
   prometheus::Registry registry_;
-  std::vector<prometheus::Counter*>
-      counters_;  // by id; null where the metric has labels or is not this daemon's
+  std::vector<prometheus::Counter*> counters_;  // by id; null for metrics with labels or of another daemon
   std::vector<prometheus::Gauge*> gauges_;
   std::vector<prometheus::Histogram*> histograms_;
-  std::vector<prometheus::Family<prometheus::Counter>*> counter_families_;  // null where not this daemon's
+  std::vector<prometheus::Family<prometheus::Counter>*>
+      counter_families_;  // null for metrics of another daemon
   std::vector<prometheus::Family<prometheus::Gauge>*> gauge_families_;
   std::vector<prometheus::Family<prometheus::Histogram>*> histogram_families_;
   std::shared_ptr<Collector> collector_;

@@ -23,7 +23,7 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-// Takes what stands before the first `separator` from `text`.
+// Removes the part of `text` before the first `separator` and returns it.
 std::string_view TakeUpTo(char separator, std::string_view& text) {
   const size_t end = text.find(separator);
   const std::string_view first = text.substr(0, end);
@@ -31,7 +31,7 @@ std::string_view TakeUpTo(char separator, std::string_view& text) {
   return Trimmed(first);
 }
 
-// One of the things that an Accept header names, and how much it is wanted.
+// An entry of an Accept header, and its weight.
 struct Wish {
   std::string what;
   std::string version;  // its parameter, if it has one
@@ -54,7 +54,7 @@ Wish TakeWish(std::string_view& header) {
 }
 
 std::string Zipped(const std::string& text) {
-  constexpr int kGzip = 16, kWindow = 15, kMemory = 8;  // zlib's own, and a gzip head
+  constexpr int kGzip = 16, kWindow = 15, kMemory = 8;  // zlib's defaults, and a gzip header
   z_stream stream{};
   NUMOE_CHECK_EQ(
       deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, kWindow + kGzip, kMemory, Z_DEFAULT_STRATEGY), Z_OK);
@@ -63,7 +63,7 @@ std::string Zipped(const std::string& text) {
   stream.avail_in = static_cast<uInt>(text.size());
   stream.next_out = reinterpret_cast<Bytef*>(zipped.data());
   stream.avail_out = static_cast<uInt>(zipped.size());
-  NUMOE_CHECK_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END) << "deflateBound is enough";
+  NUMOE_CHECK_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END) << "deflateBound must be enough";
   zipped.resize(stream.total_out);
   deflateEnd(&stream);
   return zipped;
@@ -71,7 +71,7 @@ std::string Zipped(const std::string& text) {
 
 }  // namespace
 
-ScrapeForm FormFor(std::string_view accept, std::string_view accept_encoding) {
+ScrapeFormat ChooseScrapeFormat(std::string_view accept, std::string_view accept_encoding) {
   double open_metrics = 0, text = 0;
   while (!accept.empty()) {
     const Wish wish = TakeWish(accept);
@@ -80,21 +80,21 @@ ScrapeForm FormFor(std::string_view accept, std::string_view accept_encoding) {
       open_metrics = std::max(open_metrics, wish.weight);
     if (wish.what == "text/plain") text = std::max(text, wish.weight);
   }
-  ScrapeForm form{.open_metrics = open_metrics > 0 && open_metrics >= text};
+  ScrapeFormat format{.open_metrics = open_metrics > 0 && open_metrics >= text};
   while (!accept_encoding.empty()) {
     const Wish wish = TakeWish(accept_encoding);
-    if (wish.what == "gzip") form.gzip = wish.weight > 0;
+    if (wish.what == "gzip") format.gzip = wish.weight > 0;
   }
-  return form;
+  return format;
 }
 
-MetricsAnswer AnswerScrape(const Metrics& metrics, ScrapeForm form) {
-  MetricsAnswer answer{.body = form.open_metrics ? metrics.SerialiseOpenMetrics() : metrics.Serialise(),
-                       .type = form.open_metrics
+MetricsAnswer AnswerScrape(const Metrics& metrics, ScrapeFormat format) {
+  MetricsAnswer answer{.body = format.open_metrics ? metrics.SerialiseOpenMetrics() : metrics.Serialise(),
+                       .type = format.open_metrics
                                    ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                                    : "text/plain; version=0.0.4; charset=utf-8",
-                       .encoding = form.gzip ? "gzip" : ""};
-  if (form.gzip) answer.body = Zipped(answer.body);
+                       .encoding = format.gzip ? "gzip" : ""};
+  if (format.gzip) answer.body = Zipped(answer.body);
   return answer;
 }
 

@@ -1,7 +1,8 @@
-// MetricsAnswer: what GET /metrics answers, in the form and the encoding that the scraper asks for.
+// MetricsAnswer: the answer to GET /metrics, in the format and the encoding that the scraper asks for.
 //
-// OpenMetrics 1.0 where its Accept header likes that at least as well as Prometheus' older text, which
-// everybody else gets; gzip where its Accept-Encoding takes it. Pure functions but for the metrics.
+// It is OpenMetrics 1.0 if the Accept header prefers that to Prometheus' older text, or wants both equally;
+// all other scrapers get the older text. It is compressed with gzip if the Accept-Encoding header allows
+// that. Pure functions, except that AnswerScrape reads the metrics.
 #pragma once
 
 #include <string>
@@ -11,19 +12,19 @@
 
 namespace numoe {
 
-/// How a scraper wants it.
-struct ScrapeForm {
+/// What a scraper asks for.
+struct ScrapeFormat {
   bool open_metrics = false;
   bool gzip = false;
 };
-/// By the headers of its request; "": it sent none.
-ScrapeForm FormFor(std::string_view accept, std::string_view accept_encoding);
+/// Chooses by the headers of the request; "" means that the request has no such header.
+ScrapeFormat ChooseScrapeFormat(std::string_view accept, std::string_view accept_encoding);
 
 struct MetricsAnswer {
   std::string body;
   std::string type;      // Content-Type
-  std::string encoding;  // Content-Encoding; "": none
+  std::string encoding;  // Content-Encoding; "" if there is none
 };
-MetricsAnswer AnswerScrape(const Metrics& metrics, ScrapeForm form);
+MetricsAnswer AnswerScrape(const Metrics& metrics, ScrapeFormat format);
 
 }  // namespace numoe

@@ -27,18 +27,18 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kAcceptsPerLook = 64;
-constexpr size_t kClientsMax = 256;             // the oldest goes for one more
+constexpr size_t kClientsMax = 256;             // the oldest is closed for another one
 constexpr std::chrono::seconds kClientTime(5);  // half of what Prometheus waits
-constexpr int kLookMs = 250;                    // for clients whose time is over
+constexpr int kLookMs = 250;                    // how often to look for clients whose time is over
 constexpr size_t kHeadBytesMax = 8u << 10;
-constexpr int kWaitingMax = 128;  // of connections that are not accepted yet
+constexpr int kWaitingMax = 128;  // connections that are not accepted yet
 
 struct Client {
   FileDescriptor socket;
   Clock::time_point until;
-  std::string head;    // of the request, as far as it has come
-  std::string answer;  // "": the request is not whole
-  size_t sent = 0;     // of the answer
+  std::string head;    // the request's head, as far as it has arrived
+  std::string answer;  // "" until the request is complete
+  size_t sent = 0;     // bytes of the answer
 };
 
 std::string Answer(std::string_view status, std::string_view headers, std::string_view body, bool with_body) {
@@ -46,7 +46,7 @@ std::string Answer(std::string_view status, std::string_view headers, std::strin
                      body.size(), with_body ? body : "");
 }
 
-// The value of the header of this name, which is in lower case; "": there is none.
+// Returns the value of the header with this name, which is in lower case; "" if there is none.
 std::string_view HeaderOf(std::string_view head, std::string_view name) {
   for (size_t at = head.find("\r\n"); at != std::string_view::npos; at = head.find("\r\n", at)) {
     at += 2;
@@ -60,7 +60,7 @@ std::string_view HeaderOf(std::string_view head, std::string_view name) {
   return "";
 }
 
-// To a request whose head is `head`.
+// Returns the answer to a request with this head.
 std::string AnswerTo(std::string_view head, const Metrics& metrics) {
   const std::string_view line = head.substr(0, head.find("\r\n"));
   const size_t space = line.find(' ');
@@ -74,7 +74,7 @@ std::string AnswerTo(std::string_view head, const Metrics& metrics) {
     return Answer("405 Method Not Allowed", "Allow: GET, HEAD\r\n", "", with_body);
   }
   const MetricsAnswer answer =
-      AnswerScrape(metrics, FormFor(HeaderOf(head, "accept"), HeaderOf(head, "accept-encoding")));
+      AnswerScrape(metrics, ChooseScrapeFormat(HeaderOf(head, "accept"), HeaderOf(head, "accept-encoding")));
   const std::string encoding =
       answer.encoding.empty() ? "" : fmt::format("Content-Encoding: {}\r\n", answer.encoding);
   const std::string headers =
@@ -84,7 +84,7 @@ std::string AnswerTo(std::string_view head, const Metrics& metrics) {
 
 bool WouldWait() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
-// Reads what has come; false: the client has gone, or what it sends is no request.
+// Reads what has arrived. Returns false if the client has gone, or if what it sends is not a request.
 bool Read(Client& client, const Metrics& metrics) {
   char bytes[4096];
   const ssize_t got = recv(client.socket.get(), bytes, sizeof bytes, 0);
@@ -95,7 +95,7 @@ bool Read(Client& client, const Metrics& metrics) {
   return !client.answer.empty() || client.head.size() <= kHeadBytesMax;
 }
 
-// Sends what the socket takes; false: that was all, or the client has gone.
+// Sends what the socket accepts. Returns false if all is sent, or if the client has gone.
 bool Send(Client& client) {
   NUMOE_DCHECK_LT(client.sent, client.answer.size());
   const std::string_view rest = std::string_view(client.answer).substr(client.sent);
@@ -107,7 +107,7 @@ bool Send(Client& client) {
 
 }  // namespace
 
-// What the thread runs. Nothing here waits but poll().
+// The thread's function. Nothing in it waits except poll().
 class MetricsExposer::Loop {
  public:
   Loop(const Metrics& metrics, FileDescriptor listener)
@@ -142,15 +142,15 @@ class MetricsExposer::Loop {
     NUMOE_DCHECK_EQ(polled.size(), clients_.size() + 2);
     size_t index = 2;
     for (auto it = clients_.begin(); it != clients_.end(); ++index) {
-      bool stays = Clock::now() < it->until;  // also of one that sends a byte now and then
+      bool stays = Clock::now() < it->until;  // even if it sends a byte now and then
       if (stays && polled[index].revents != 0) stays = it->answer.empty() ? Read(*it, metrics_) : Send(*it);
       it = stays ? std::next(it) : clients_.erase(it);
     }
   }
 
-  // Some of those that are there, so that each is looked at before many others can take its place. Where
-  // descriptors have run out, the oldest client's is taken; where there is none, the listener is left alone
-  // until the next look.
+  // Accepts a limited number of the waiting connections, so that each is served before many others can
+  // replace it. If there is no free descriptor, the oldest client is closed; if there is no client, the
+  // listener is not polled until the next round.
   void Accept() {
     for (int taken = 0; taken < kAcceptsPerLook; ++taken) {
       FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -172,7 +172,7 @@ class MetricsExposer::Loop {
   const FileDescriptor listener_;
   const FileDescriptor stop_;  // readable once Stop is called
   bool accepts_ = true;
-  std::list<Client> clients_;  // the oldest first
+  std::list<Client> clients_;  // oldest first
 };
 
 namespace {
@@ -182,7 +182,7 @@ struct Listener {
   int port = 0;
 };
 
-// Listens on the first of the addresses of `host` that allows it.
+// Listens on the first address of `host` that allows it.
 std::optional<Listener> Listen(std::string host, int port) {
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   addrinfo wanted{};
@@ -220,7 +220,7 @@ absl::StatusOr<std::unique_ptr<MetricsExposer>> MetricsExposer::Start(const Metr
   std::optional<Listener> listener = Listen(host, port);
   if (!listener) {
     return absl::UnavailableError(fmt::format(
-        "cannot serve metrics on {}:{}: the port is taken, or the host is none of this machine's; "
+        "cannot serve metrics on {}:{}: the port is in use, or the host is not an address of this machine; "
         "choose another --metrics-port (0: any) or --metrics-host",
         host, port));
   }

@@ -1,10 +1,10 @@
-// MetricsExposer: serves a daemon's metrics over HTTP on a port of their own (GET /metrics).
+// MetricsExposer: serves a daemon's metrics over HTTP on a separate port (GET /metrics).
 //
-// For the expert worker, which has no other HTTP; the coordinator answers /metrics itself. One thread serves
-// all connections without waiting for any of them: each has a few seconds and one request, and of too many
-// the oldest goes, so that no number of slow or silent clients keeps a scrape away. Owns its listener and its
-// thread until destroyed, and must be destroyed before the Metrics. UNAVAILABLE names an address it cannot
-// listen on.
+// It is for the expert worker, which has no other HTTP; the coordinator answers /metrics itself. One thread
+// serves all connections without waiting for any of them. Each connection has a few seconds and one request,
+// and if there are too many, the oldest is closed, so that no number of slow or silent clients prevents a
+// scrape. It owns its listener and its thread, and must be destroyed before the Metrics. UNAVAILABLE names an
+// address on which it cannot listen.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ namespace numoe {
 
 class MetricsExposer {
  public:
-  /// Port 0: chosen by the kernel.
+  /// Port 0 means that the kernel chooses one.
   static absl::StatusOr<std::unique_ptr<MetricsExposer>> Start(const Metrics& metrics,
                                                                const std::string& host, int port);
   ~MetricsExposer();

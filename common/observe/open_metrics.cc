@@ -18,7 +18,7 @@ std::string Number(double value) {
   return fmt::format("{}", value);
 }
 
-// Bounds are labels, so one way to write them is the right one: with a point or an exponent.
+// Bounds are labels, so there must be only one way to write them: with a point or an exponent.
 std::string Bound(double value) {
   const std::string text = Number(value);
   return std::isinf(value) || text.find_first_of(".e") != std::string::npos ? text : text + ".0";

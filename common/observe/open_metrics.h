@@ -1,7 +1,7 @@
-// OpenMetrics 1.0: the text of a scrape in the form that has exemplars, which lead from a histogram's bucket
-// to the trace of a request in it.
+// OpenMetrics 1.0: the text format of a scrape that has exemplars, which lead from a histogram's bucket to
+// the trace of a request in it.
 //
-// Exemplars are the last of each bucket, of histograms without labels. ToOpenMetrics is a pure function;
+// Each bucket of a histogram without labels has its last exemplar. ToOpenMetrics is a pure function;
 // Exemplars is thread-safe.
 #pragma once
 
@@ -19,14 +19,14 @@ namespace numoe {
 class Exemplars {
  public:
   struct Exemplar {
-    std::string trace_id;  // "": there is none
+    std::string trace_id;  // "" if there is none
     double value = 0;
     std::chrono::system_clock::time_point at;
   };
 
-  /// `bounds`: the histogram's, sorted; its last bucket is above them.
+  /// `bounds`: the histogram's bounds, sorted; its last bucket is above them.
   void Add(std::string_view histogram, const std::vector<double>& bounds, const Exemplar& exemplar);
-  /// By bucket; empty: the histogram has had none.
+  /// Returns one for each bucket; empty if the histogram has had none.
   std::vector<Exemplar> Of(const std::string& histogram) const;
 
  private:
@@ -34,7 +34,7 @@ class Exemplars {
   std::map<std::string, std::vector<Exemplar>, std::less<>> by_histogram_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// Counters' names end in _total.
+/// The names of counters end in _total.
 std::string ToOpenMetrics(const std::vector<prometheus::MetricFamily>& families, const Exemplars& exemplars);
 
 }  // namespace numoe

@@ -48,12 +48,12 @@ void ExposeOne(Metrics& metrics, Id id, std::optional<double> ProcessUse::*membe
 }  // namespace
 
 ProcessUse ReadStat(std::string_view stat, std::optional<double> boot_s) {
-  // The second field is the program's name in brackets, in which there may be anything.
+  // The second field is the program's name in brackets, which may contain any characters.
   const size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos) return {};
   std::istringstream words{std::string(stat.substr(name_end + 1))};
   const std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
-  // proc(5) counts from 1, and these begin with the third.
+  // proc(5) counts from 1, and these fields begin with the third.
   const auto field = [&](size_t number) -> std::optional<double> {
     if (fields.size() <= number - 3) return std::nullopt;
     const std::string& text = fields[number - 3];
@@ -74,7 +74,8 @@ ProcessUse ReadStat(std::string_view stat, std::optional<double> boot_s) {
 }
 
 ProcessUse ReadOwnUse() {
-  static const std::optional<double> boot_s = BootTime();  // or clock corrections would move the start
+  static const std::optional<double> boot_s =
+      BootTime();  // read once, because clock corrections would change the start time
   ProcessUse use = ReadStat(ReadAll("/proc/self/stat"), boot_s);
   use.open_files = OpenFiles();
   rlimit limit{};

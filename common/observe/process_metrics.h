@@ -1,7 +1,7 @@
-// ProcessMetrics: what this process takes of the machine, as every Prometheus client names it.
+// ProcessMetrics: the resources that this process uses, under the names of every Prometheus client.
 //
-// CPU time, memory, open files and the time of its start, read from /proc at each scrape. A value that the
-// kernel does not tell is absent.
+// CPU time, memory, open files and the start time are read from /proc at each scrape. A value that the kernel
+// does not report is absent.
 #pragma once
 
 #include <optional>
@@ -20,12 +20,12 @@ struct ProcessUse {
   std::optional<double> open_files_max;
 };
 
-/// Of /proc/self/stat: the times in ticks since the boot, which was `boot_s` after 1970.
+/// Reads /proc/self/stat: times are in ticks since the boot, which was `boot_s` after 1970.
 ProcessUse ReadStat(std::string_view stat, std::optional<double> boot_s);
-/// Of the process that calls.
+/// Reads the values of the calling process.
 ProcessUse ReadOwnUse();
 
-/// Serves them with the daemon's metrics.
+/// Serves these values with the daemon's metrics.
 void ExposeProcess(Metrics& metrics);
 
 }  // namespace numoe

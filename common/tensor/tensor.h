@@ -1,4 +1,4 @@
-// Names for the bytes of a checkpoint: element types, and read-only views of row-major tensors.
+// The bytes of a checkpoint: element types, and read-only views of row-major tensors.
 //
 // A TensorView owns nothing: it points into a mapped file or a buffer that outlives it. Its data may be
 // unaligned (safetensors does not promise alignment): read elements with memcpy, never by casting.
@@ -34,15 +34,15 @@ enum class DType : uint8_t {
   kF64
 };
 
-/// Bytes per element.
+/// Returns the bytes of an element.
 size_t DTypeBytes(DType dtype);
-/// The safetensors spelling ("BF16", "F8_E4M3", ...).
+/// Returns the safetensors spelling ("BF16", "F8_E4M3", ...).
 std::string_view DTypeName(DType dtype);
-/// Inverse of DTypeName; nullopt for a spelling this engine does not read.
+/// The inverse of DTypeName; nullopt for a spelling that this engine does not read.
 std::optional<DType> ParseDType(std::string_view name);
 
 using Shape = std::vector<int64_t>;
-/// "[7168, 2048]".
+/// Returns "[7168, 2048]".
 std::string ShapeToString(const Shape& shape);
 
 struct TensorView {

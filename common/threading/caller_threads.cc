@@ -49,9 +49,8 @@ void CallerThreads::Bind(pthread_t thread) {
   const bool refused = !BindThread(thread, Cpus());
   if (refused && !refused_) {
     LogWarning(
-        "the kernel refuses the CPUs {} to the thread of a session: it computes unbound, which is slower; "
-        "did "
-        "the cpuset shrink since the start? This is said once until it works again",
+        "the kernel refuses to bind the thread of a session to the CPUs {}, so it computes unbound, which is "
+        "slower; has the cpuset shrunk since the start? This is logged once until binding works again",
         fmt::join(Cpus(), ","));
   }
   refused_ = refused;

@@ -1,11 +1,11 @@
-// CallerThreads: binds to CPUs the threads that call ThreadPool::Run and compute as the pool's thread 0.
+// CallerThreads: binds the threads that call ThreadPool::Run, and compute as the pool's thread 0, to CPUs.
 //
-// The pool reserves a CPU for thread 0; none of its own threads is bound to it. While only one thread calls
-// Run, that thread is bound to this CPU. When several sessions call Run alternately, each thread spins while
-// another one computes, so all of them may run on every CPU of the node instead. A lone caller gets the
-// node's CPUs, too, if another process also computes on the reserved CPU (a desktop's coordinator): a thread
-// that may run anywhere on the node can move to a free CPU. A thread that is bound before it first writes its
-// memory gets that memory on the node. Thread-safe.
+// The pool reserves a CPU for thread 0 and binds none of its own threads to it. While only one thread calls
+// Run, that thread is bound to the reserved CPU. If several sessions call Run alternately, each of their
+// threads spins while another one computes, so all of them may run on every CPU of the node instead. A single
+// caller also gets all CPUs of the node if another process computes on the reserved CPU (a desktop's
+// coordinator), because a thread that may run anywhere on the node can move to a free CPU. The memory of a
+// thread that is bound before it first writes it is allocated on the node. Thread-safe.
 #pragma once
 
 #include <pthread.h>
@@ -18,8 +18,8 @@ namespace numoe {
 
 class CallerThreads {
  public:
-  /// `alone`: the CPUs of a caller while it is the only one: the CPU of the pool's thread 0, or all CPUs of
-  /// the node. `several`: the CPUs that the callers share while there are two or more.
+  /// `alone`: the CPUs of a caller while it is the only one, which are the CPU of the pool's thread 0 or all
+  /// CPUs of the node. `several`: the CPUs that the callers share while there are two or more.
   CallerThreads(std::vector<int> alone, std::vector<int> several)
       : several_(std::move(several)), alone_(std::move(alone)) {}
   CallerThreads(const CallerThreads&) = delete;
@@ -41,11 +41,11 @@ class CallerThreads {
   mutable Mutex mutex_;
   std::vector<int> alone_ ABSL_GUARDED_BY(mutex_);
   std::vector<pthread_t> callers_ ABSL_GUARDED_BY(mutex_);
-  bool refused_ ABSL_GUARDED_BY(mutex_) = false;  // the last binding failed; logged once until one succeeds
+  bool refused_ ABSL_GUARDED_BY(mutex_) = false;  // the last binding failed, which is logged only once
 };
 
-/// While an object of this class exists, the thread that made it is one of the callers; its destructor binds
-/// the thread to its former CPUs again. REQUIRES: it is destroyed on the thread that made it.
+/// While an object of this class exists, the thread that created it is one of the callers; its destructor
+/// binds the thread to its former CPUs again. REQUIRES: it is destroyed on the thread that created it.
 class ScopedCaller {
  public:
   /// Does nothing if `callers` is null.

@@ -7,7 +7,7 @@
 namespace numoe {
 namespace {
 
-// glibc's cpu_set_t ends at 1024 CPUs; the kernel's configuration at 8192.
+// glibc's cpu_set_t has room for 1024 CPUs; the kernel can be configured for up to 8192.
 constexpr size_t kCpusMax = 8192;
 
 struct CpuSetDeleter {

@@ -1,8 +1,8 @@
-// Binding threads to CPUs. Needs no privilege; the kernel refuses CPUs outside the process's cpuset.
+// Binding threads to CPUs, which needs no privilege. The kernel refuses CPUs outside the process's cpuset.
 //
 // ScopedThreadBinding binds the calling thread to CPUs, and to its former CPUs again when it is destroyed.
-// The kernel allocates the memory that the thread first touches in between on the node of those CPUs.
-// REQUIRES: it is destroyed on the thread that made it.
+// Memory that the thread first writes in between is allocated on the node of those CPUs.
+// REQUIRES: it is destroyed on the thread that created it.
 #pragma once
 
 #include <pthread.h>

@@ -19,10 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Spins between two readings of the clock.
+// The number of spins between two readings of the clock.
 constexpr int kSpinsPerCheck = 64;
 
-// How many sleeping threads a thread wakes: each costs it a microsecond, and they need several to run.
+// The number of sleeping threads that one thread wakes. Each wake-up costs it a microsecond, and the woken
+// thread needs several microseconds until it runs.
 constexpr int kWakesEach = 2;
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
@@ -49,7 +50,7 @@ ThreadPool::ThreadPool(const ThreadPoolOptions& options)
 
 ThreadPool::~ThreadPool() {
   stop_.store(true);
-  working_.store(UINT32_MAX);  // no thread's number: none waits for a CPU any more
+  working_.store(UINT32_MAX);  // larger than every thread's number, so no thread waits for a CPU any more
   FutexWake(working_, INT_MAX);
   epoch_.fetch_add(1);
   FutexWake(epoch_, INT_MAX);
@@ -58,8 +59,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Bind() {
   NUMOE_DCHECK_LE(bound_to_.size(), handles_.size() + 1);
-  // The kernel refuses if a container's cpuset has shrunk since it was read: the thread then runs unbound,
-  // which is only slower.
+  // The kernel refuses if a container's cpuset has shrunk since it was read. The thread then runs unbound,
+  // which is slower, but not an error.
   for (size_t i = 1; i < bound_to_.size(); ++i) BindThread(handles_[i - 1], {bound_to_[i]});
 }
 
@@ -98,7 +99,7 @@ void ThreadPool::Run(int tasks, absl::FunctionRef<void(int task, int thread)> bo
 
 void ThreadPool::RunPhases(absl::Span<const int> phase_tasks,
                            absl::FunctionRef<void(int phase, int task, int thread)> body) {
-  NUMOE_DCHECK(body_ == nullptr) << "one Run at a time, and none inside a task";
+  NUMOE_DCHECK(body_ == nullptr) << "only one Run at a time, and not inside a task";
   int phase = 0;
   for (; phase < static_cast<int>(phase_tasks.size()); ++phase) {
     const int tasks = phase_tasks[static_cast<size_t>(phase)];
@@ -113,7 +114,7 @@ void ThreadPool::RunPhases(absl::Span<const int> phase_tasks,
   if (Open(phase)) {
     Work(0);
     AwaitEnd(progress);
-    NUMOE_DCHECK_LE(unclaimed_.load(), 0) << "a task of the run is left";
+    NUMOE_DCHECK_LE(unclaimed_.load(), 0) << "a task of the run is not done";
   }
   body_ = nullptr;
 }
@@ -126,7 +127,8 @@ bool ThreadPool::Open(int phase) {
   phase_ = phase;
   done_.store(0, std::memory_order_relaxed);
   unclaimed_.store(phase_tasks_[static_cast<size_t>(phase)], std::memory_order_release);
-  // Sequentially consistent with the sleeper's count-then-check (AwaitRun): one of the two sees the other.
+  // This write and the following read are sequentially consistent. AwaitRun first raises `sleepers_` and then
+  // reads `epoch_`, so at least one of the two threads sees the other's write.
   epoch_.fetch_add(1);
   if (sleepers_.load() > 0) FutexWake(epoch_, kWakesEach);
   return true;
@@ -164,7 +166,7 @@ uint32_t ThreadPool::AwaitRun(uint32_t seen) {
   }
 }
 
-// The caller waits for the run's end, and computes in phases that begin meanwhile.
+// Waits, on the caller's thread, for the run's end, and takes part in phases that begin meanwhile.
 void ThreadPool::AwaitEnd(uint32_t seen) {
   while (true) {
     const Clock::time_point sleep_at = Clock::now() + std::chrono::microseconds(options_.spin_us);
@@ -195,7 +197,8 @@ void ThreadPool::Work(int thread) {
     NUMOE_DCHECK_LE(unclaimed, tasks);
     (*body_)(phase_, tasks - unclaimed, thread);
     // The thread that counts the phase's last task as done ends the phase, and overwrites its members with
-    // the next phase's. So other threads must not read them after they have counted their own task.
+    // those of the next phase. So other threads must not read them after they have counted their own task as
+    // done.
     if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 != tasks) continue;
     const bool ended = !Open(phase_ + 1);
     if (ended) ended_.store(true, std::memory_order_release);

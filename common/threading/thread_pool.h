@@ -1,14 +1,14 @@
 // ThreadPool: a parallel for loop on threads that are bound to CPUs.
 //
 // Run(tasks, body) calls body(task, thread) exactly once for each task, on the pool's threads and on the
-// caller's (thread 0), and returns when all tasks are done; it does not wait for threads that claimed no
-// task. A thread claims one task at a time, in ascending order, so tasks of different lengths balance.
-// RunPhases runs several such loops one after another: the thread that finishes a phase's last task starts
-// the next phase, and a phase sees everything that earlier phases wrote. An idle thread, and a caller that
-// waits for others' tasks, spins for spin_us, because the next run of a step comes soon, and then sleeps on a
-// futex. So no thread spins without end, and a waiting thread holds no task. Only one Run at a time, from any
-// thread; body must not call Run. More threads than CPUs are allowed, but slower. MoveTo changes the pool's
-// CPUs; threads that are left without a CPU sleep.
+// caller's thread (thread 0), and returns when all tasks are done; it does not wait for threads that claimed
+// no task. A thread claims one task at a time, in ascending order, so that threads with short tasks claim
+// more of them. RunPhases runs several such loops one after another: the thread that finishes a phase's last
+// task starts the next phase, and a phase sees everything that earlier phases wrote. An idle thread, and a
+// caller that waits for the tasks of other threads, first spins for spin_us, because the next run of a step
+// comes soon, and then sleeps on a futex. So no thread spins without end, and a waiting thread holds no task.
+// Any thread may call Run, but only one at a time, and body must not call it. There may be more threads than
+// CPUs, which is slower. MoveTo changes the pool's CPUs; threads that are left without a CPU sleep.
 #pragma once
 
 #include <pthread.h>
@@ -27,8 +27,8 @@ namespace numoe {
 
 struct ThreadPoolOptions {
   std::string name = "pool";  // threads are named name-1, name-2, ...
-  // The pool has one thread for each CPU, bound to it. cpus[0] is for the caller, which is bound by
-  // CallerThreads (caller_threads.h).
+  // The pool has one thread for each CPU, which is bound to it. cpus[0] is for the caller, which
+  // CallerThreads binds (caller_threads.h).
   std::vector<int> cpus;
   int spin_us = 50;  // how long an idle thread spins before it sleeps
 };
@@ -70,19 +70,19 @@ class ThreadPool {
 
   const ThreadPoolOptions options_;
   std::vector<std::thread> threads_;
-  std::vector<pthread_t> handles_;  // of threads_
+  std::vector<pthread_t> handles_;  // the handles of threads_
   std::atomic<uint32_t> working_;   // futex word: threads with this number or a higher one have no CPU
   mutable Mutex moving_;
   std::vector<int> bound_to_ ABSL_GUARDED_BY(moving_);  // [threads with a CPU]
 
-  // The members below are on two cache lines, because moving a line from core to core is what makes a run
-  // expensive: the first line is written to begin a phase, the second to end it.
+  // The members below are on two cache lines, because a run is expensive mainly for moving lines from core to
+  // core. The first line is written to begin a phase, the second to end it.
 
   alignas(64) std::atomic<uint32_t> epoch_{0};  // futex word: raised for every phase, and to stop
-  std::atomic<int> unclaimed_{0};  // tasks not yet claimed; below zero after threads that came too late
-  // The current phase. The caller, or the thread that finished the phase before, writes these before it
-  // refills `unclaimed_`. Only threads that have claimed a task read them, and an unfinished task keeps its
-  // phase from ending. So a thread that wakes late never reads a half-written phase.
+  std::atomic<int> unclaimed_{0};  // tasks not yet claimed; less than zero if threads came too late
+  // The current phase. The caller, or the thread that finished the preceding phase, writes these members
+  // before it refills `unclaimed_`. Only threads that have claimed a task read them, and a phase cannot end
+  // before all its tasks are finished. So a thread that wakes late never reads a half-written phase.
   int phase_ = 0;
   absl::Span<const int> phase_tasks_;
   const absl::FunctionRef<void(int, int, int)>* body_ = nullptr;

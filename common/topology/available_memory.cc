@@ -21,12 +21,12 @@ std::optional<uint64_t> ReadNumber(const std::filesystem::path& path, const std:
   return value;
 }
 
-constexpr const char* kController = "memory";  // of version 1
+constexpr const char* kController = "memory";  // the name in version 1
 
 // The files that both versions of cgroups have, under different names.
 struct GroupFiles {
-  const char* mount;  // of the hierarchy that has memory
-  const char* limit;  // holds "max", or a number larger than any machine's memory, if there is no limit
+  const char* mount;  // of the hierarchy with the memory controller
+  const char* limit;  // contains "max", or a number larger than any machine's memory, if there is no limit
   const char* used;
   const char* active_file;  // in memory.stat, child groups included
   const char* inactive_file;
@@ -61,7 +61,8 @@ void AddGroups(const std::filesystem::path& root, MemoryBound::Of of, std::vecto
     add(group /= step);
 }
 
-// Bytes that ZFS would free on demand: it caches files itself, and MemAvailable does not count that cache.
+// Returns the bytes that ZFS would free on demand: it caches files itself, and MemAvailable leaves that cache
+// out.
 uint64_t GivenUpByZfs(const std::filesystem::path& root) {
   std::ifstream file(root / "proc/spl/kstat/zfs/arcstats");  // NAME TYPE VALUE
   uint64_t size = 0, kept = 0;

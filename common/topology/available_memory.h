@@ -15,7 +15,7 @@ namespace numoe {
 
 /// The machine or a cgroup, each of which bounds this process's memory.
 struct MemoryBound {
-  enum class Of : uint8_t { kMachine, kGroupVersion2, kGroupVersion1 };
+  enum class Of : uint8_t { kMachine, kGroupVersion2, kGroupVersion1 };  // what sets the bound
   Of of = Of::kMachine;
   std::string group;       // the cgroup's path below its hierarchy's mount; "" is the mount itself
   uint64_t available = 0;  // bytes that are left

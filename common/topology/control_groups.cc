@@ -20,14 +20,15 @@ void AddFolders(const fs::path& mount, const std::string& own, std::vector<fs::p
   for (const fs::path& step : fs::path(own)) folders.push_back(folder /= step);
 }
 
-// Returns nullopt if the file does not exist or holds "max".
+// Returns nullopt if the file does not exist or contains "max".
 std::optional<int64_t> ReadNumber(const fs::path& path) {
   std::ifstream file(path);
   int64_t value = 0;
   return file >> value ? std::optional(value) : std::nullopt;
 }
 
-// Version 2's "QUOTA PERIOD", or version 1's two files, in microseconds; a quota of "max" or -1 is none.
+// Reads "QUOTA PERIOD" of version 2, or the two files of version 1, in microseconds. Returns nullopt without
+// a quota, which version 2 writes as "max" and version 1 as -1.
 std::optional<double> QuotaIn(const fs::path& group) {
   double quota = 0, period = 0;
   std::ifstream version2(group / "cpu.max");
@@ -38,7 +39,7 @@ std::optional<double> QuotaIn(const fs::path& group) {
   return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
-// Without a limit, version 1 holds a number that is larger than any machine's memory.
+// If there is no limit, the file of version 1 contains a number that is larger than any machine's memory.
 std::optional<uint64_t> MemoryLimitIn(const fs::path& group) {
   constexpr int64_t kBytesMax = int64_t{1} << 60;
   std::optional<int64_t> limit = ReadNumber(group / "memory.max");

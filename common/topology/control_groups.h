@@ -1,10 +1,10 @@
 // The control groups (cgroups) around a process, and the limits that they set.
 //
-// Both the process's own group and every group around it, up to the mount, may set a limit; the smallest one
-// applies. Under systemd a process sees the whole tree and is deep in it; in a container it sees its own
-// group as the mount. Version 2 has one tree, version 1 has one for each controller; a host may have both, so
-// these functions read all of them. They read files below a root, which is "/" except in tests; a file that
-// does not exist sets no limit. Pure functions; any thread.
+// The process's own group may set a limit, and so may every group around it, up to the mount; the smallest
+// limit applies. Under systemd a process sees the whole tree and is deep in it; in a container it sees its
+// own group as the mount. Version 2 has one tree, version 1 has one for each controller; a host may have
+// both, so these functions read all of them. They read files below a root, which is "/" except in tests; a
+// file that does not exist sets no limit. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ std::string ControlGroupOf(const std::filesystem::path& root, std::string_view p
 std::vector<std::filesystem::path> ControlGroupFolders(const std::filesystem::path& root,
                                                        std::string_view controller);
 
-/// Returns how many CPUs' time this process may use on average; nullopt if there is no quota.
+/// Returns how many CPUs this process may use on average (1.5: the time of one and a half CPUs); nullopt if
+/// there is no quota.
 std::optional<double> CpuQuotaOf(const std::filesystem::path& root);
 /// Returns how many bytes of memory this process's groups may use; nullopt if there is no limit.
 std::optional<uint64_t> MemoryLimitOf(const std::filesystem::path& root);

@@ -32,11 +32,11 @@ namespace fs = std::filesystem;
 
 constexpr size_t kFileBytesMax = 128;
 constexpr size_t kProgramBytesMax = 64;
-constexpr uint64_t kPromiseBytesMax = uint64_t{1} << 50;  // beyond every host; sums of them stay in range
-constexpr int kFilesMax = 1'024;                          // more than any host has processes of ours
-constexpr std::chrono::seconds kLockPatience{10};         // others hold the folder for milliseconds
+constexpr uint64_t kPromiseBytesMax = uint64_t{1} << 50;  // more than any host has; sums stay in range
+constexpr int kFilesMax = 1'024;                          // more NUMoE processes than any host has
+constexpr std::chrono::seconds kLockPatience{10};         // other processes lock the folder for milliseconds
 static_assert(kProgramBytesMax + sizeof " 1125899906842624 private\n" <= kFileBytesMax,
-              "a promise fits its file");
+              "the longest reservation fits into its file");
 
 std::optional<uint64_t> ParseNumber(std::string_view text) {
   uint64_t value = 0;
@@ -69,12 +69,12 @@ std::optional<ProcessName> ParseProcessName(std::string_view text) {
   return ToString(name) == text ? std::optional(name) : std::nullopt;
 }
 
-// Returns nullopt if the process does not exist (any more), or if /proc hides it.
+// Returns nullopt if the process does not exist or has ended, or if /proc hides it.
 std::optional<uint64_t> StartOf(const fs::path& process) {
   std::ifstream file(process / "stat");
   std::string line;
   std::getline(file, line);
-  const size_t end_of_name = line.rfind(')');  // names may hold anything
+  const size_t end_of_name = line.rfind(')');  // the name may contain anything, even ')'
   if (end_of_name == std::string::npos) return std::nullopt;
   std::istringstream fields(line.substr(end_of_name + 1));
   constexpr int kFieldsBefore = 19;  // proc_pid_stat(5): the state is the third field, the start the 22nd
@@ -92,8 +92,8 @@ ProcessName OwnName(const fs::path& root) {
   return own;
 }
 
-// Returns the bytes of this kind of memory that the process holds, without the files that it maps: the kernel
-// can free those for others. Returns nullopt if the kernel does not tell.
+// Returns the bytes of this kind of memory that the process holds, without the files that it maps, which the
+// kernel can free for others. Returns nullopt if the kernel does not tell.
 std::optional<uint64_t> HeldBy(const fs::path& process, PromisedMemory kind) {
   std::ifstream file(process / "status");
   uint64_t held = 0;
@@ -117,7 +117,7 @@ bool IsProgramName(std::string_view text) {
 
 struct Promise {
   std::string program;
-  uint64_t bytes = 0;  // in all, those that the process holds already included
+  uint64_t bytes = 0;  // in total, including those that the process holds already
   PromisedMemory kind = PromisedMemory::kAll;
 };
 
@@ -136,7 +136,7 @@ std::optional<Promise> ParsePromise(std::string_view text) {
                  kind == kPrivate ? PromisedMemory::kPrivate : PromisedMemory::kAll};
 }
 
-// Copied once, then looked at.
+// Copies the text before parsing it, because another process may change the file meanwhile.
 std::optional<Promise> ReadPromise(int file) {
   char bytes[kFileBytesMax + 1];
   const ssize_t size = pread(file, bytes, sizeof bytes, 0);
@@ -151,20 +151,19 @@ bool IsOwnFile(int file) {
 
 absl::Status AwaitLock(int folder, const fs::path& path) {
   NUMOE_CHECK_GE(folder, 0);
-  constexpr std::chrono::milliseconds kLook{5};
+  constexpr std::chrono::milliseconds kRetry{5};
   const auto deadline = std::chrono::steady_clock::now() + kLockPatience;
   while (flock(folder, LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR)
       return absl::UnavailableError(
-          fmt::format("{}: cannot be locked: {}; expected a folder of a local file system", path.string(),
+          fmt::format("{}: cannot be locked: {}; expected a folder on a local file system", path.string(),
                       std::strerror(errno)));
     if (std::chrono::steady_clock::now() > deadline) {
-      return absl::DeadlineExceededError(
-          fmt::format("{}: another process has kept the folder locked for {} s; end the one that fuser(1) "
-                      "finds there",
-                      path.string(), kLockPatience.count()));
+      return absl::DeadlineExceededError(fmt::format(
+          "{}: another process has kept the folder locked for {} s; find it with fuser(1), and end it",
+          path.string(), kLockPatience.count()));
     }
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kRetry);
   }
   return absl::OkStatus();
 }
@@ -179,7 +178,7 @@ class FoundFile {
     const auto name = ParseProcessName(file);
     const FileDescriptor opened(
         openat(folder_, file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-    if (opened.get() < 0 && errno == ENOENT) return std::nullopt;  // its process has removed it
+    if (opened.get() < 0 && errno == ENOENT) return std::nullopt;  // its process has just removed it
     if (!name || opened.get() < 0 || !IsOwnFile(opened.get()))
       return Ignore(file, "expected a file of this user named NAMESPACE-PID-START");
     if (flock(opened.get(), LOCK_SH | LOCK_NB) == 0) {  // its process is dead
@@ -189,10 +188,11 @@ class FoundFile {
     if (name->pid_namespace != own_.pid_namespace || *name == own_) return std::nullopt;
     const fs::path process = root_ / "proc" / std::to_string(name->pid);
     const auto start = StartOf(process);
-    // /proc may hide a running process (hidepid, and the process is undumpable): its lock alone then shows
-    // that it runs.
+    // /proc may hide a running process (hidepid, or because the process is undumpable); then only its lock
+    // shows that it runs.
     const bool hidden = !start && kill(static_cast<pid_t>(name->pid), 0) == 0;
-    if (!hidden && start != name->start) return Ignore(file, "no process of that number started then");
+    if (!hidden && start != name->start)
+      return Ignore(file, "no process with this PID was started at this time");
     const auto promise = ReadPromise(opened.get());
     if (!promise) return Ignore(file, "expected one line, PROGRAM BYTES KIND");
     const uint64_t held = HeldBy(process, promise->kind).value_or(0);
@@ -202,8 +202,9 @@ class FoundFile {
 
  private:
   std::optional<HostMemory::Other> Ignore(const std::string& file, const char* why) const {
-    LogWarning("{}: not counted as a reservation of memory: {}; remove it if no NUMoE process wrote it",
-               (path_ / file).string(), why);
+    LogWarning(
+        "{}: this file is not counted as a reservation of memory: {}; remove it if no NUMoE process wrote it",
+        (path_ / file).string(), why);
     return std::nullopt;
   }
 
@@ -214,8 +215,10 @@ class FoundFile {
 };
 
 void WarnAlone(const absl::Status& status) {
-  LogWarning("{}; this process and others of this host do not know of each other what memory they will take",
-             std::string(status.message()));
+  LogWarning(
+      "{}; so this process and the other NUMoE processes on this host do not know how much memory each of "
+      "them will take",
+      std::string(status.message()));
 }
 
 }  // namespace
@@ -231,7 +234,7 @@ MemoryReservation::~MemoryReservation() {
   if (file_.get() >= 0) unlinkat(folder_.get(), name_.c_str(), 0);
 }
 
-absl::StatusOr<HostMemory> HostMemory::Look(const std::string& folder, const fs::path& root) {
+absl::StatusOr<HostMemory> HostMemory::ReadReservations(const std::string& folder, const fs::path& root) {
   HostMemory memory;
   memory.root_ = root;
   memory.must_ = folder != "auto";
@@ -256,13 +259,13 @@ absl::Status HostMemory::OpenFolder() {
   if (path_.empty()) return absl::InvalidArgumentError("found no value, expected auto or a folder");
   if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::UnavailableError(
-        fmt::format("{}: cannot be made: {}; expected a folder that this user can write", path_.string(),
-                    std::strerror(errno)));
+        fmt::format("{}: cannot be created: {}; expected a path at which this user can create a folder",
+                    path_.string(), std::strerror(errno)));
   }
   FileDescriptor folder(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (folder.get() < 0) {
     return absl::UnavailableError(
-        fmt::format("{}: cannot be opened: {}; expected a folder and no link to one", path_.string(),
+        fmt::format("{}: cannot be opened: {}; expected a folder, not a link to one", path_.string(),
                     std::strerror(errno)));
   }
   struct stat info {};
@@ -271,8 +274,8 @@ absl::Status HostMemory::OpenFolder() {
     return absl::FailedPreconditionError(fmt::format(
         "{}: belongs to user {} with mode {:o}, expected user {} with mode 700; {}", path_.string(),
         info.st_uid, info.st_mode & 07777, geteuid(),
-        must_ ? "name a folder that has no other use (it is made where there is none), or, where this "
-                "one has none, make it that user's and chmod 700 it"
+        must_ ? "name a folder that is used for nothing else (it is created if it does not exist), or, if "
+                "this one is used for nothing else, give it that user and mode with chown and chmod 700"
               : "remove it, or name another folder with --memory-reservations"));
   }
   RETURN_IF_ERROR(AwaitLock(folder.get(), path_));
@@ -281,7 +284,7 @@ absl::Status HostMemory::OpenFolder() {
 }
 
 absl::StatusOr<std::vector<HostMemory::Other>> HostMemory::ReadOthers() const {
-  NUMOE_CHECK_GE(folder_.get(), 0) << "OpenFolder comes first";
+  NUMOE_CHECK_GE(folder_.get(), 0) << "OpenFolder must be called first";
   // Opens the folder a second time, because closedir of a duplicated descriptor would release the lock.
   const int listed = openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const auto close_listing = [](DIR* listing) { closedir(listing); };
@@ -299,8 +302,8 @@ absl::StatusOr<std::vector<HostMemory::Other>> HostMemory::ReadOthers() const {
     if (name == "." || name == "..") continue;
     if (++files > kFilesMax) {
       return absl::ResourceExhaustedError(
-          fmt::format("{}: has more than {} files, expected one for each NUMoE process of this user; remove "
-                      "those that no process has open",
+          fmt::format("{}: contains more than {} files, expected one for each NUMoE process of this user; "
+                      "remove those that no process has open",
                       path_.string(), kFilesMax));
     }
     if (auto other = found.Read(name); other && other->bytes > 0) others.push_back(*std::move(other));
@@ -308,8 +311,8 @@ absl::StatusOr<std::vector<HostMemory::Other>> HostMemory::ReadOthers() const {
   return others;
 }
 
-// The reservations within the machine, and within each cgroup, are subtracted from what it has left; the
-// smallest rest is what is available.
+// Subtracts the reservations in the machine, and in each cgroup, from the memory that the machine or the
+// cgroup has left; the smallest result is what is available.
 void HostMemory::Subtract(const std::vector<Other>& all) {
   for (const MemoryBound& bound : MemoryBounds(root_)) {
     std::vector<Other> within;
@@ -329,9 +332,9 @@ void HostMemory::Subtract(const std::vector<Other>& all) {
 }
 
 std::string HostMemory::Others() const {
-  constexpr size_t kNamed = 8;
+  constexpr size_t kNamed = 8;  // the largest number of processes that are named
   if (others_.empty()) return "";
-  NUMOE_CHECK_NE(free_, UINT64_MAX) << "others take of something";
+  NUMOE_CHECK_NE(free_, UINT64_MAX) << "others reserve part of a bounded memory";
   std::string text = fmt::format("of {} that are free ", MemorySize(free_));
   for (size_t i = 0; i < std::min(kNamed, others_.size()); ++i) {
     text += fmt::format("{}{}{} by {}, process {}", i == 0 ? "" : "; ", MemorySize(others_[i].bytes),
@@ -357,7 +360,8 @@ absl::StatusOr<MemoryReservation> HostMemory::Write(const std::string& program, 
   const uint64_t held = HeldBy(root_ / "proc/self", kind).value_or(0);
   const std::string text = fmt::format("{} {} {}\n", program, std::min(held + bytes, kPromiseBytesMax),
                                        kind == PromisedMemory::kPrivate ? kPrivate : kAll);
-  NUMOE_CHECK(text.size() <= kFileBytesMax && ParsePromise(text).has_value()) << text;  // as others read it
+  NUMOE_CHECK(text.size() <= kFileBytesMax && ParsePromise(text).has_value())
+      << text;  // others must be able to read it
   const std::string name = ToString(OwnName(root_));
   NUMOE_CHECK(ParseProcessName(name).has_value()) << name;
   MemoryReservation reservation;
@@ -368,7 +372,7 @@ absl::StatusOr<MemoryReservation> HostMemory::Write(const std::string& program, 
   const int file = reservation.file_.get();
   if (reservation.folder_.get() < 0 || file < 0 || flock(file, LOCK_EX | LOCK_NB) != 0 ||
       pwrite(file, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    return absl::UnavailableError(fmt::format("{}: cannot be written: {}; expected room for a small file",
+    return absl::UnavailableError(fmt::format("{}: cannot be written: {}; expected space for a small file",
                                               (path_ / name).string(), std::strerror(errno)));
   }
   return reservation;

@@ -24,7 +24,7 @@ SizeNames NamesOf(HugePages pages) {
                                  : SizeNames{"hugepages-2048kB", "2MB"};
 }
 
-// Returns UINT64_MAX if the file does not exist or holds "max".
+// Returns UINT64_MAX if the file does not exist or contains "max".
 uint64_t ReadCount(const fs::path& path) {
   std::ifstream file(path);
   uint64_t value = 0;
@@ -45,8 +45,8 @@ absl::Status RequireCgroup(const fs::path& root, HugePages pages, uint64_t bytes
     const uint64_t used = ReadCount(group / (name + (first_version ? ".usage_in_bytes" : ".current")));
     if (limit == UINT64_MAX || used == UINT64_MAX || (used <= limit && limit - used >= bytes)) continue;
     return absl::ResourceExhaustedError(
-        fmt::format("the cgroup may use {} bytes of {} pages and uses {} of them, {} are needed; raise "
-                    "{} (Kubernetes: the container's limit hugepages-{}i)",
+        fmt::format("the cgroup may use {} bytes of {} pages and already uses {}, but {} more are needed; "
+                    "raise {} (Kubernetes: the container's limit hugepages-{}i)",
                     limit, HugePagesName(pages), used, bytes, limited, HugePagesName(pages)));
   }
   return absl::OkStatus();
@@ -100,15 +100,15 @@ absl::Status RequireHugePages(const fs::path& root, HugePages pages, uint64_t by
   if (free >= needed) return RequireCgroup(root, pages, needed * page);
   const std::string have = found.empty()
                                ? fmt::format("the kernel has none on nodes {}", fmt::join(nodes, ", "))
-                               : fmt::format("free are {}", fmt::join(found, ", "));
+                               : fmt::format("only {} are free ({})", free, fmt::join(found, ", "));
   const std::string advice =
-      found.empty() ? "boot with hugepagesz=1G, or take another size"
+      found.empty() ? "boot with hugepagesz=1G, or choose another size"
                     : fmt::format(
-                          "reserve them: {} (or sysctl vm.nr_hugepages for 2M pages of all nodes; 1G "
-                          "pages best at boot, hugepagesz=1G hugepages=N)",
+                          "reserve them: {} (or sysctl vm.nr_hugepages for 2M pages on all nodes; reserve 1G "
+                          "pages at boot if possible, with hugepagesz=1G hugepages=N)",
                           fmt::join(commands, "; "));
   return absl::ResourceExhaustedError(
-      fmt::format("{} pages of {} are needed, {}; {}", needed, HugePagesName(pages), have, advice));
+      fmt::format("{} pages of {} are needed, but {}; {}", needed, HugePagesName(pages), have, advice));
 }
 
 }  // namespace numoe

@@ -18,9 +18,9 @@ namespace numoe {
 enum class HugePages : uint8_t { kTransparent, k2M, k1G };
 
 const char* HugePagesName(HugePages pages);  // "off" "2M" "1G"
-/// Returns INVALID_ARGUMENT, with the names that are expected, for any other name.
+/// Returns INVALID_ARGUMENT, with the expected names, if `name` is not one of these.
 absl::StatusOr<HugePages> ParseHugePages(const std::string& name);
-/// Returns the size of one page; for kTransparent the alignment of the memory of weights.
+/// Returns the size of one page; for kTransparent 2 MiB, to which the memory of weights is aligned.
 uint64_t HugePageBytes(HugePages pages);
 
 struct HugePagePool {

@@ -26,13 +26,13 @@ constexpr size_t kWordBits = 8 * sizeof(unsigned long);
 using NodeMask = std::array<unsigned long, kNodesMax / kWordBits>;
 static_assert(kNodesMax % kWordBits == 0);
 
-// The kernel expects one bit more than it reads of a mask.
+// The kernel expects the length of a mask to be one bit more than the bits that it reads.
 constexpr unsigned long kMaskBits = kNodesMax + 1;
 
 struct Policy {
   int mode = kModeLocal;
   NodeMask mask = {};
-  // Local names no node.
+  // kModeLocal takes no nodes.
   const unsigned long* nodes() const { return mode == kModeLocal ? nullptr : mask.data(); }
   unsigned long bits() const { return mode == kModeLocal ? 0 : kMaskBits; }
 };
@@ -53,12 +53,13 @@ absl::Status Refused(const char* call) {
   return why == ENOMEM ? absl::ResourceExhaustedError(text) : absl::InvalidArgumentError(text);
 }
 
-// The kernel's names of the modes; a name comes before its own beginnings.
+// The kernel's names of the modes. A name precedes every name that is a prefix of it ("prefer (many)" and
+// "prefer"), because the first match counts.
 constexpr std::string_view kModes[] = {
     "weighted interleave", "prefer (many)", "interleave", "prefer", "local", "bind"};
 
 absl::Status BindPages(absl::Span<const std::byte> pages, const Policy& policy, unsigned flags) {
-  NUMOE_CHECK(reinterpret_cast<uintptr_t>(pages.data()) % 4096 == 0) << "a policy is of whole pages";
+  NUMOE_CHECK(reinterpret_cast<uintptr_t>(pages.data()) % 4096 == 0) << "a policy applies to whole pages";
   if (syscall(SYS_mbind, pages.data(), pages.size(), policy.mode, policy.nodes(), policy.bits(), flags) != 0)
     return Refused("mbind");
   return absl::OkStatus();
@@ -103,7 +104,8 @@ bool InheritedPolicy::KeepsTo(const std::set<int>& home) const {
 }
 
 std::optional<InheritedPolicy> ReadInheritedPolicy(const std::filesystem::path& root) {
-  // "ADDRESS MODE[=FLAGS][:NODES] key=value ...": memory that has no policy of its own shows the process's.
+  // A line is "ADDRESS MODE[=FLAGS][:NODES] key=value ...". Memory without a policy of its own shows the
+  // policy of the process.
   std::ifstream file(root / "proc/self/numa_maps");
   std::string line;
   if (!std::getline(file, line)) return std::nullopt;

@@ -31,11 +31,11 @@ absl::Status SetMemoryPolicy(absl::Span<std::byte> pages, MemoryPolicy policy, c
 /// Binds `pages` to `nodes`, and moves the pages that are allocated already and that only this process maps.
 /// REQUIRES: these are whole pages.
 absl::Status MoveMemory(absl::Span<const std::byte> pages, const std::vector<int>& nodes);
-/// Sets the policy of the calling thread and of the threads and processes that it starts from now on. It
-/// applies to memory that they write first, and to files that they read into the page cache.
+/// Sets the policy of the calling thread and of the threads and processes that it starts from now on. The
+/// policy applies to pages that they are the first to write, and to files that they read into the page cache.
 absl::Status SetThreadMemoryPolicy(MemoryPolicy policy, const std::vector<int>& nodes);
 
-/// Sets the calling thread's policy; the destructor sets the former one again. If the kernel refuses, the
+/// Sets the calling thread's policy; the destructor restores the former one. If the kernel refuses, the
 /// thread keeps its policy. REQUIRES: it is destroyed on the thread that made it.
 class ScopedMemoryPolicy {
  public:
@@ -55,12 +55,12 @@ class ScopedMemoryPolicy {
 struct InheritedPolicy {
   std::string text;     // as the kernel writes it: "bind:0", "interleave:0-1"
   std::set<int> nodes;  // that the policy names
-  /// Returns whether the pages of a thread on one of the nodes `home` are allocated on these nodes.
+  /// Returns whether the pages of a thread that runs on the nodes `home` are allocated on those nodes.
   bool KeepsTo(const std::set<int>& home) const;
 };
-/// Returns nullopt if there is none, or if the kernel does not tell. Reads /proc/self/numa_maps, which no
-/// seccomp profile hides, below `root`, which is "/" except in tests. REQUIRES: this process has not set a
-/// policy.
+/// Returns nullopt if there is no such policy, or if the kernel does not tell. Reads /proc/self/numa_maps,
+/// which no seccomp profile hides, below `root`, which is "/" except in tests. REQUIRES: this process has not
+/// set a policy.
 std::optional<InheritedPolicy> ReadInheritedPolicy(const std::filesystem::path& root);
 
 }  // namespace numoe

@@ -43,12 +43,12 @@ unsigned SizeFlag(HugePages pages) {
   return pages == HugePages::kTransparent ? 0 : pages == HugePages::k1G ? MFD_HUGE_1GB : MFD_HUGE_2MB;
 }
 
-// Linux 5.1 or later has this seal. It is tried before memory is filled, because that takes minutes.
+// Linux 5.1 or later has this seal. It is tried before memory is filled, because filling takes minutes.
 absl::Status RequireContentSeal() {
   const FileDescriptor probe(memfd_create("numoe-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (probe.get() >= 0 && fcntl(probe.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "memory that other processes map must be sealed against their writing: F_SEAL_FUTURE_WRITE: "
+      "memory that other processes map must be sealed so that they cannot write to it: F_SEAL_FUTURE_WRITE: "
       "{}; expected Linux 5.1 or later, or a start without --share-experts",
       std::strerror(errno)));
 }
@@ -68,7 +68,7 @@ absl::StatusOr<int> NewFile(size_t bytes, const MemoryKind& kind) {
 
 }  // namespace
 
-// Maps reserved or shared memory, aligned to a huge page and a multiple of whole pages long.
+// Maps reserved or shared memory that is aligned to a huge page and consists of whole huge pages.
 absl::Status NodeMemory::Map(const MemoryKind& kind) {
   NUMOE_CHECK(mapping_ == nullptr && fd_ < 0 && size_ > 0);
   const size_t page = HugePageBytes(kind.pages);
@@ -99,25 +99,26 @@ absl::Status NodeMemory::Map(const MemoryKind& kind) {
 }
 
 absl::Status PopulatePages(absl::Span<std::byte> part, HugePages pages, int advice) {
-  // For a span that does not begin at a page, the kernel returns EINVAL, as a kernel does that lacks the
-  // advice.
+  // The kernel returns EINVAL for a span that does not begin at a page, which could not be distinguished from
+  // the error of a kernel that does not know the advice.
   NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(part.data()) % kPage, 0u);
   if (madvise(part.data(), part.size(), advice) == 0) return absl::OkStatus();
   if (errno == EINVAL) {
-    // Writing to a missing reserved page would end this process; RequireHugePages has counted the pages.
+    // Reserved pages are not written here, because a write to a missing one would end this process;
+    // RequireHugePages has counted them.
     for (size_t at = 0; pages == HugePages::kTransparent && at < part.size(); at += kPage)
       *static_cast<volatile std::byte*>(part.data() + at) = std::byte{0};
     return absl::OkStatus();
   }
   return absl::ResourceExhaustedError(
-      fmt::format("cannot make {} bytes of memory's pages: {}; others took them meanwhile, or the cgroup's "
-                  "limit is lower",
+      fmt::format("cannot allocate the pages of {} bytes of memory: {}; other processes have taken the free "
+                  "pages meanwhile, or the cgroup's limit is lower; free some memory or raise that limit",
                   part.size(), std::strerror(errno)));
 }
 
 absl::Status NodeMemory::SealContent() const {
   NUMOE_CHECK_GE(fd_, 0) << "only shared memory has a descriptor to seal";
-  // F_SEAL_SEAL last: it forbids every other one.
+  // F_SEAL_SEAL is the last one, because it forbids any further seal.
   if (fcntl(fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0 && fcntl(fd_, F_ADD_SEALS, F_SEAL_SEAL) == 0)
     return absl::OkStatus();
   return absl::InternalError(
@@ -199,7 +200,7 @@ std::optional<double> HugePageShare(const MemorySpans& spans) {
       resident += value;
     } else if (mine && (ReadKilobytes(line, "Shared_Hugetlb:", value) ||
                         ReadKilobytes(line, "Private_Hugetlb:", value))) {
-      resident += value;  // which Rss leaves out
+      resident += value;  // Rss does not count these pages
       huge += value;
     } else if (mine && (ReadKilobytes(line, "AnonHugePages:", value) ||
                         ReadKilobytes(line, "ShmemPmdMapped:", value) ||
@@ -213,10 +214,11 @@ std::optional<double> HugePageShare(const MemorySpans& spans) {
 
 std::optional<std::map<int, double>> ReadNodeShares(const std::filesystem::path& root,
                                                     const MemorySpans& spans) {
-  // Lines "ADDRESS POLICY key=value ... N0=PAGES N1=PAGES kernelpagesize_kB=4", sorted by address; a mapping
-  // extends at most to the next line's address.
+  // The lines are "ADDRESS POLICY key=value ... N0=PAGES N1=PAGES kernelpagesize_kB=4", sorted by address; a
+  // mapping extends at most to the next line's address.
   std::ifstream maps(root / "proc/self/numa_maps");
-  std::map<int, double> shares, before;  // of all mappings of the spans; of the line before this one
+  std::map<int, double> shares;  // bytes on each node in all mappings that contain spans
+  std::map<int, double> before;  // bytes on each node in the mapping of the preceding line
   double resident = 0;
   uint64_t begin = 0;
   const auto count = [&](uint64_t end) {
@@ -268,7 +270,7 @@ std::optional<std::map<int, double>> NodeShares(const MemorySpans& spans) {
   std::map<int, double> shares;
   double resident = 0;
   for (const int node : nodes) {
-    // A negative value is an error: the page is not resident, or NUMA balancing examines it just now.
+    // A negative value is an error: the page is not resident, or NUMA balancing is examining it.
     if (node < 0) continue;
     ++resident;
     ++shares[node];
@@ -291,7 +293,8 @@ std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int
 
 void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes) {
   for (const auto& span : spans) {
-    const size_t before = reinterpret_cast<uintptr_t>(span.data()) % kPage;  // of the page it begins in
+    const size_t before =
+        reinterpret_cast<uintptr_t>(span.data()) % kPage;  // bytes from the page's beginning to the span
     MoveMemory({span.data() - before, before + span.size()}, nodes).IgnoreError();
   }
 }

@@ -28,7 +28,7 @@ struct MemoryKind {
 
 class NodeMemory {
  public:
-  /// Returns RESOURCE_EXHAUSTED, with the size, if the system refuses. Zero bytes give an empty block.
+  /// Returns RESOURCE_EXHAUSTED, with the size, if the system refuses. A block of zero bytes is empty.
   /// Reserved huge pages are set aside for this block, but their nodes are chosen when they are first written
   /// (PopulatePages). Returns FAILED_PRECONDITION if shared memory is asked for and the kernel cannot keep
   /// other processes from writing to it.

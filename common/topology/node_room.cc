@@ -16,8 +16,8 @@
 namespace numoe {
 namespace {
 
-// An estimate of what the kernel keeps free on a node, for kernels that do not tell (HighWatermarks): usually
-// 0.1 to 0.3 % of the node, and on small nodes a few megabytes for its huge pages.
+// An estimate of what the kernel keeps free on a node, used if the kernel does not tell (HighWatermarks): it
+// is usually 0.1 to 0.3 % of the node, and on small nodes a few megabytes for the kernel's huge pages.
 constexpr uint64_t kKeptShare = 200;
 constexpr uint64_t kKeptBytesMin = uint64_t{16} << 20;
 

@@ -1,12 +1,13 @@
 // NodeRoom: how much more memory can be allocated on a NUMA node, and whether something fits on nodes.
 //
-// This is the free memory and what the kernel would free on demand, minus what it keeps free for itself. On
-// demand it frees cached files that are on its lists of active and inactive files (locked pages and pages
-// that wait for swap are not) and, counted here, half of its reclaimable slab caches. The kernel also counts
-// shared memory (memfd, /dev/shm) as cached files, although it cannot free it, so this does not use that
-// counter. When memory is bound to a node, the kernel frees that node's cached files, and kills processes if
-// these are not enough; so callers check here before they bind memory. Reads /sys/devices/system/node and
-// /proc/zoneinfo below a root, which is "/" except in tests. Values and pure functions; any thread.
+// That is the free memory and what the kernel would free on demand, minus what it keeps free for itself. On
+// demand it frees the cached files on its lists of active and inactive files (locked pages and pages that
+// wait for swap are not on these lists) and some of its reclaimable slab caches, of which half is counted
+// here. The kernel's counter of cached files (FilePages) is not used, because it includes shared memory
+// (memfd, /dev/shm), which the kernel cannot free. When memory is bound to a node, the kernel frees that
+// node's cached files, and kills processes if these are not enough; so callers check here before they bind
+// memory. Reads /sys/devices/system/node and /proc/zoneinfo below a root, which is "/" except in tests.
+// Values and pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,13 @@ struct NodeRoom {
 
 /// Returns nullopt if the kernel does not tell.
 std::optional<NodeRoom> ReadNodeRoom(const std::filesystem::path& root, int node);
-/// Returns the rooms of those nodes about which the kernel tells.
+/// Returns the rooms of `nodes`, without the nodes about which the kernel does not tell.
 std::vector<NodeRoom> ReadNodeRooms(const std::filesystem::path& root, const std::vector<int>& nodes);
 
+/// Returns the sum of the bytes that can be allocated on these nodes.
 uint64_t AvailableOn(const std::vector<NodeRoom>& rooms);
 /// Returns "node 1 has 0.10 GiB free and 0.25 GiB in cached files that the kernel can give up, of 1.40 GiB";
-/// the numbers of several nodes are added up.
+/// for several nodes, with the sums of the numbers.
 std::string Describe(const std::vector<NodeRoom>& rooms);
 
 }  // namespace numoe

@@ -1,7 +1,8 @@
 // Lists of numbers as the kernel writes them, "0-3,8": CPUs and NUMA nodes in /proc and /sys.
 //
-// Reads files below a root, which is "/" except in tests. The functions return nullopt if the file does not
-// exist or does not contain such a list: the kernel does not tell. Pure functions; any thread.
+// Reads files below a root, which is "/" except in tests. The functions return nullopt, which means that the
+// kernel does not tell, if the file does not exist or does not contain such a list. Pure functions; any
+// thread.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,7 @@ namespace numoe {
 
 using NumberList = std::set<int>;
 
-/// Ignores spaces and line ends after the list. An empty text is an empty list.
+/// Ignores spaces and line ends after the list. An empty text gives an empty list.
 std::optional<NumberList> ParseNumberList(std::string_view text);
 /// Reads the list in a file's first line.
 std::optional<NumberList> ReadNumberList(const std::filesystem::path& file);

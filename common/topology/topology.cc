@@ -30,21 +30,23 @@ using BitmapPtr = std::unique_ptr<hwloc_bitmap_s, BitmapDeleter>;
 
 absl::StatusOr<TopologyPtr> Load(std::string_view synthetic) {
   hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) return absl::InternalError("hwloc cannot start");
+  if (hwloc_topology_init(&raw) != 0) return absl::InternalError("hwloc cannot be initialised");
   TopologyPtr topology(raw);
   const std::string description(synthetic);
   if (!description.empty() && hwloc_topology_set_synthetic(raw, description.c_str()) != 0) {
     return absl::InvalidArgumentError(
-        fmt::format("topology \"{}\" is not an hwloc synthetic description", synthetic));
+        fmt::format("topology \"{}\" is not a synthetic description for hwloc, expected one such as \"pack:2 "
+                    "numa:1 core:4 pu:1\"",
+                    synthetic));
   }
-  // Read the whole machine: Read reduces it to what a cpuset allows, so that it can name what is missing.
+  // Load the whole machine; Read reduces it to what a cpuset allows, so that it can say what is missing.
   if (hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0)
-    return absl::InternalError("hwloc does not know disallowed CPUs; it is older than 2.1");
+    return absl::InternalError("hwloc does not know disallowed CPUs; expected version 2.1 or later");
   if (hwloc_topology_load(raw) != 0) return absl::InternalError("hwloc cannot read this machine's topology");
   return topology;
 }
 
-// Returns the calling thread's CPUs, which are the process's while only the main thread runs.
+// Returns the CPUs of the calling thread. While only the main thread runs, these are the CPUs of the process.
 BitmapPtr AffinityOfThisProcess() {
   constexpr size_t kCpusMax = 8192;  // the kernel's largest configuration; cpu_set_t ends at 1024
   BitmapPtr allowed(hwloc_bitmap_alloc());
@@ -79,13 +81,13 @@ BitmapPtr MemoryNodesOfThisProcess() {
   return nodes;
 }
 
-// Sets the node's usable CPUs, the first hyperthread of every core before the second ones, and their cores.
-// Ranks them within the core, not within hwloc's parent object, because some virtual machines report a cache
-// of its own for each hyperthread in between.
+// Sets the node's usable CPUs, the first hyperthread of every core before the second ones, and their cores. A
+// hyperthread's rank is its position within the core, not within hwloc's parent object, because some virtual
+// machines report a cache for each hyperthread, which is then the parent.
 void SetCpus(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset, hwloc_const_bitmap_t allowed,
              NumaNode& node) {
   std::map<hwloc_obj_t, int> taken;              // usable hyperthreads of each core so far
-  std::map<hwloc_obj_t, int> numbers;            // of the cores
+  std::map<hwloc_obj_t, int> numbers;            // the number of each core
   std::vector<std::tuple<int, int, int>> order;  // (hyperthread of its core, cpu, core)
   int cores = 0;
   unsigned cpu;
@@ -109,7 +111,7 @@ void SetCpus(hwloc_topology_t topology, hwloc_const_cpuset_t cpuset, hwloc_const
   }
 }
 
-// All nodes of the machine, by OS number.
+// Returns all nodes of the machine, sorted by OS number.
 std::vector<hwloc_obj_t> NodesOf(hwloc_topology_t topology) {
   std::vector<hwloc_obj_t> nodes;
   const int count = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE);
@@ -120,9 +122,9 @@ std::vector<hwloc_obj_t> NodesOf(hwloc_topology_t topology) {
   return nodes;
 }
 
-// Returns whether a node consists of memory only. The kernel assigns each CPU to one node. For memory without
+// Returns whether a node consists of memory only. The kernel assigns each CPU to one node. For a node without
 // CPUs (a socket's high-bandwidth memory, CXL) hwloc shows the CPUs of the nearest nodes, but no worker
-// should run there, whether a process may use the memory or not.
+// should have its home there, whether a process may use the memory or not.
 bool HasNoCpus(const std::vector<hwloc_obj_t>& nodes, hwloc_obj_t node, bool synthetic) {
   if (!synthetic) {
     const auto own = ReadNumberList(fmt::format("/sys/devices/system/node/node{}/cpulist", node->os_index));
@@ -150,24 +152,24 @@ absl::StatusOr<Topology> Read(std::string_view synthetic, hwloc_const_bitmap_t c
                   .memory_bytes = object->attr->numanode.local_memory};
     SetCpus(topology.get(), object->cpuset, cpus, node);
     if (HasNoCpus(nodes, object, result.synthetic)) {
-      result.notes.push_back(fmt::format("node {} has no CPUs of its own: it is memory only", node.os_index));
+      result.notes.push_back(fmt::format("node {} has no CPUs of its own, only memory", node.os_index));
       result.memory_only.push_back(node.os_index);
     } else if (node.cpus.empty()) {
-      result.notes.push_back(
-          fmt::format("node {} is left to others: none of its CPUs may be used", node.os_index));
+      result.notes.push_back(fmt::format(
+          "node {} is left to other processes: this one may not use any of its CPUs", node.os_index));
     } else if (hwloc_bitmap_isset(memory, object->os_index) == 0) {
-      result.warnings.push_back(
-          fmt::format("node {} is left out: its CPUs may be used, but not its memory", node.os_index));
+      result.warnings.push_back(fmt::format(
+          "node {} is left out: this process may use its CPUs, but not its memory", node.os_index));
     } else {
       result.nodes.push_back(std::move(node));
     }
   }
   if (!result.nodes.empty()) return result;
   result.warnings.insert(result.warnings.end(), result.notes.begin(), result.notes.end());
-  return absl::FailedPreconditionError(
-      fmt::format("no NUMA node has both CPUs and memory that this process may use ({}); expected memory of "
-                  "the CPUs' own node (cpuset.mems, AllowedMemoryNodes=, --cpuset-mems)",
-                  fmt::join(result.warnings, "; ")));
+  return absl::FailedPreconditionError(fmt::format(
+      "no NUMA node has both CPUs and memory that this process may use ({}); expected that it may "
+      "use the memory of its CPUs' nodes (cpuset.mems, AllowedMemoryNodes=, --cpuset-mems)",
+      fmt::join(result.warnings, "; ")));
 }
 
 absl::Status CheckRequest(const PlacementRequest& request) {
@@ -181,9 +183,9 @@ absl::Status CheckRequest(const PlacementRequest& request) {
                                                   request.worker_count));
   }
   if (request.local_workers < 0 || request.local_workers > request.worker_count) {
-    return absl::InvalidArgumentError(
-        fmt::format("--local-workers={}: expected at most --worker-count={}, whose part of this host it is",
-                    request.local_workers, request.worker_count));
+    return absl::InvalidArgumentError(fmt::format(
+        "--local-workers={}: expected at most --worker-count={}, the number of workers on all hosts",
+        request.local_workers, request.worker_count));
   }
   if (request.threads < 0 || request.threads > limits::kThreadsMax) {
     return absl::InvalidArgumentError(fmt::format("--threads={}: expected 1 to {} (or 0 for automatic)",
@@ -198,8 +200,8 @@ std::vector<int> NumbersOf(const std::vector<NumaNode>& nodes) {
   return numbers;
 }
 
-// How many workers of the set run on this host, and the number of this one among them. The workers of a host
-// have consecutive slices.
+// The number of workers of the set that run on this host, and this one's number among them. The workers on a
+// host have consecutive slices.
 struct Local {
   int index = 0;
   int workers = 1;
@@ -210,8 +212,8 @@ Local LocalOf(const PlacementRequest& request) {
   return {request.worker_index % workers, workers};
 }
 
-// With fewer workers than nodes, each worker gets its part of the nodes, counted socket by socket, but only
-// those in the socket of the part's first node.
+// Returns the nodes of a worker. With fewer workers than nodes, each worker gets a part of the nodes, counted
+// socket by socket, but only those in the socket of the part's first node.
 std::vector<NumaNode> HomesByIndex(const Topology& topology, const Local& local) {
   std::vector<NumaNode> nodes = topology.nodes;
   NUMOE_CHECK(!nodes.empty()) << "Read refuses a machine without nodes";
@@ -230,7 +232,7 @@ std::vector<NumaNode> HomesByIndex(const Topology& topology, const Local& local)
 
 // Returns the nodes that no worker of the set uses.
 std::vector<int> IdleNodes(const Topology& topology, const PlacementRequest& request) {
-  if (!request.nodes.empty()) return {};  // the nodes of the other workers are given by flags, too
+  if (!request.nodes.empty()) return {};  // flags also give the nodes of the other workers
   std::vector<int> idle = NumbersOf(topology.nodes);
   const int workers = LocalOf(request).workers;
   for (int worker = 0; worker < workers; ++worker) {
@@ -240,7 +242,7 @@ std::vector<int> IdleNodes(const Topology& topology, const PlacementRequest& req
   return idle;
 }
 
-// Returns the nodes that were asked for, or those that follow from the worker's index; ascending.
+// Returns the requested nodes, or those that follow from the worker's index; ascending.
 absl::StatusOr<std::vector<NumaNode>> HomesOf(const Topology& topology, const PlacementRequest& request) {
   if (request.nodes.empty()) return HomesByIndex(topology, LocalOf(request));
   std::vector<NumaNode> homes;
@@ -248,18 +250,24 @@ absl::StatusOr<std::vector<NumaNode>> HomesOf(const Topology& topology, const Pl
     if (std::count(request.nodes.begin(), request.nodes.end(), node.os_index) > 0) homes.push_back(node);
   }
   if (homes.size() == request.nodes.size()) return homes;
-  return absl::InvalidArgumentError(fmt::format("--numa-nodes={}: expected each once, of {}",
+  return absl::InvalidArgumentError(fmt::format("--numa-nodes={}: expected each node once, of {}",
                                                 fmt::join(request.nodes, ","),
                                                 fmt::join(NumbersOf(topology.nodes), ",")));
 }
 
+// A worker leaves a core to the coordinator if it has at least this number of cores and none has a second
+// hyperthread. That costs at most an eighth of its arithmetic, and none of the memory bandwidth, which fewer
+// threads can already use completely.
+constexpr int kCoresToSpareOne = 8;
+
 // A CPU and its core.
 struct Hyperthread {
   int cpu = 0;
-  std::pair<int, size_t> core;  // number in the node, then the node, so that sorting alternates between nodes
+  std::pair<int, size_t> core;  // its number on the node, and the node: sorting alternates between nodes
 };
 
-// Alternates between the nodes, so that the first N threads are spread over all of them.
+// Returns the hyperthreads of all nodes, alternating between the nodes, so that the first N threads are
+// spread over all of them.
 std::vector<Hyperthread> InTurns(const std::vector<NumaNode>& homes) {
   std::vector<Hyperthread> all;
   for (size_t i = 0, before = SIZE_MAX; before != all.size(); ++i) {
@@ -272,14 +280,47 @@ std::vector<Hyperthread> InTurns(const std::vector<NumaNode>& homes) {
   return all;
 }
 
-// Returns the range [begin, end) of `count` things that belongs to one part; it has at least one.
+// Returns the range [begin, end) of `count` things that belongs to one part, which has at least one thing.
 std::pair<int, int> PartOf(int count, const CpuShare& share) {
   NUMOE_CHECK_GT(count, 0);
   const int begin = std::min(count * share.place / share.sharing, count - 1);
   return {begin, std::max(begin + 1, count * (share.place + 1) / share.sharing)};
 }
 
-// Returns how this worker shares its nodes' CPUs with others. `cut`: a mask or a cpuset left it these CPUs.
+std::vector<int> CpusOf(const std::vector<Hyperthread>& hyperthreads) {
+  std::vector<int> cpus;
+  for (const Hyperthread& each : hyperthreads) cpus.push_back(each.cpu);
+  return cpus;
+}
+
+std::set<std::pair<int, size_t>> CoresOf(const std::vector<Hyperthread>& hyperthreads) {
+  std::set<std::pair<int, size_t>> cores;
+  for (const Hyperthread& each : hyperthreads) cores.insert(each.core);
+  return cores;
+}
+
+// Returns the hyperthreads of one part of the nodes, in the order of ShareOfCpus.
+std::vector<Hyperthread> ShareOf(const std::vector<NumaNode>& nodes, const CpuShare& share) {
+  NUMOE_CHECK(0 <= share.place && share.place < share.sharing) << share.place << " of " << share.sharing;
+  std::vector<Hyperthread> all = InTurns(nodes);
+  const std::set<std::pair<int, size_t>> cores = CoresOf(all);
+  if (static_cast<int>(cores.size()) < share.sharing) {
+    // There are fewer cores than workers, so the hyperthreads of one core belong to several workers.
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Hyperthread& a, const Hyperthread& b) { return a.core < b.core; });
+    const auto [begin, end] = PartOf(static_cast<int>(all.size()), share);
+    return {all.begin() + begin, all.begin() + end};
+  }
+  const auto [begin, end] = PartOf(static_cast<int>(cores.size()), share);
+  const std::set<std::pair<int, size_t>> own(std::next(cores.begin(), begin), std::next(cores.begin(), end));
+  std::vector<Hyperthread> part;
+  for (const Hyperthread& each : all)
+    if (own.count(each.core) > 0) part.push_back(each);
+  return part;
+}
+
+// Returns how this worker shares its nodes' CPUs with others. `cut`: an affinity mask or a cpuset leaves it
+// only these CPUs.
 CpuShare ShareFor(const Topology& topology, const PlacementRequest& request, bool cut) {
   NUMOE_CHECK(!topology.nodes.empty());
   if (!request.nodes.empty() || request.alone) return {};
@@ -305,8 +346,8 @@ absl::StatusOr<Topology> DetectTopology() {
                    Read("", AffinityOfThisProcess().get(), MemoryNodesOfThisProcess().get()));
   if (const std::string offline = OfflineCpus("/"); !offline.empty() && !topology.memory_only.empty()) {
     topology.warnings.push_back(
-        fmt::format("CPUs {} are offline: a node that has no others gets no worker; echo 1 > "
-                    "/sys/devices/system/cpu/cpuN/online brings each of them back",
+        fmt::format("CPUs {} are offline, and a node without other CPUs gets no worker; switch each of them "
+                    "on with echo 1 > /sys/devices/system/cpu/cpuN/online",
                     offline));
   }
   return topology;
@@ -325,7 +366,7 @@ absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const T
   const BitmapPtr mems(hwloc_bitmap_alloc_full());
   if (!cut.mems.empty() && !ParseNodeList(cut.mems, mems.get())) {
     return absl::InvalidArgumentError(
-        fmt::format("\"{}\" is no list of memory nodes, expected like 0,2-3", cut.mems));
+        fmt::format("\"{}\" is not a list of memory nodes, expected one such as 0,2-3", cut.mems));
   }
   const BitmapPtr cpus(cut.cpus.empty() ? hwloc_bitmap_alloc_full() : hwloc_bitmap_alloc());
   for (const int cpu : cut.cpus) hwloc_bitmap_set(cpus.get(), static_cast<unsigned>(cpu));
@@ -333,23 +374,24 @@ absl::StatusOr<Topology> SyntheticTopology(std::string_view description, const T
 }
 
 std::vector<int> ShareOfCpus(const std::vector<NumaNode>& nodes, int place, int sharing) {
-  NUMOE_CHECK(0 <= place && place < sharing) << place << " of " << sharing;
-  std::vector<Hyperthread> all = InTurns(nodes);
-  std::set<std::pair<int, size_t>> cores;
-  for (const Hyperthread& each : all) cores.insert(each.core);
-  std::vector<int> cpus;
-  if (static_cast<int>(cores.size()) < sharing) {  // hyperthreads of one core then belong to several workers
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Hyperthread& a, const Hyperthread& b) { return a.core < b.core; });
-    const auto [begin, end] = PartOf(static_cast<int>(all.size()), {place, sharing});
-    for (int i = begin; i < end; ++i) cpus.push_back(all[static_cast<size_t>(i)].cpu);
-    NUMOE_CHECK(!cpus.empty());
-    return cpus;
+  return CpusOf(ShareOf(nodes, {place, sharing}));
+}
+
+std::vector<int> ComputeCpus(const std::vector<NumaNode>& nodes, int threads) {
+  NUMOE_CHECK_GE(threads, 0);
+  std::vector<int> first;   // one hyperthread of each core, node after node
+  std::vector<int> second;  // the others
+  for (const NumaNode& node : nodes) {
+    NUMOE_CHECK_EQ(node.cpus.size(), node.cores.size());
+    std::set<int> cores;
+    for (size_t i = 0; i < node.cpus.size(); ++i)
+      (cores.insert(node.cores[i]).second ? first : second).push_back(node.cpus[i]);
   }
-  const auto [begin, end] = PartOf(static_cast<int>(cores.size()), {place, sharing});
-  const std::set<std::pair<int, size_t>> own(std::next(cores.begin(), begin), std::next(cores.begin(), end));
-  for (const Hyperthread& each : all)
-    if (own.count(each.core) > 0) cpus.push_back(each.cpu);
+  NUMOE_CHECK(!first.empty()) << "a topology has at least one CPU";
+  const size_t count = threads == 0 ? first.size() : static_cast<size_t>(threads);
+  first.insert(first.end(), second.begin(), second.end());
+  std::vector<int> cpus;
+  for (size_t i = 0; i < count; ++i) cpus.push_back(first[i % first.size()]);
   return cpus;
 }
 
@@ -363,25 +405,37 @@ absl::StatusOr<Placement> PlanPlacement(const Topology& topology, const Placemen
   const bool cut = topology.confined && !several;
   plan.own = topology.confined || (!request.nodes.empty() && several);
   plan.asks = cut && !told && request.local_workers == 0;
-  // Workers on one node divide its CPUs; if there are more workers than CPUs, several share a CPU.
+  // The workers on one node divide its CPUs; if there are more workers than CPUs, several share a CPU.
   const CpuShare share = ShareFor(topology, request, cut);
-  std::vector<int> order = ShareOfCpus(homes, share.place, share.sharing);
+  const std::vector<Hyperthread> part = ShareOf(homes, share);
+  std::vector<int> order = CpusOf(part);
   NUMOE_CHECK(!order.empty() && order.size() <= plan.node_cpus.size());
   const int own = static_cast<int>(order.size());
+  const int cores = static_cast<int>(CoresOf(part).size());
   if (!plan.asks && request.local_workers == 0) plan.left = static_cast<int>(plan.node_cpus.size()) - own;
-  // If more threads are asked for, they run on CPUs of other workers.
+  // If more threads are requested, the rest run on CPUs of other workers.
   for (const int cpu : plan.node_cpus)
     if (std::find(order.begin(), order.begin() + own, cpu) == order.begin() + own) order.push_back(cpu);
-  int threads = request.threads > 0 ? request.threads : own;
-  if (request.threads == 0 && request.threads_max > 0) threads = std::min(own, request.threads_max);
+  const bool spare = own == cores && !plan.own && cores >= kCoresToSpareOne;
+  int threads = request.threads > 0 ? request.threads : cores - (spare ? 1 : 0);
+  if (request.threads == 0 && request.threads_max > 0) threads = std::min(threads, request.threads_max);
   for (int i = 0; i < threads; ++i) plan.cpus.push_back(order[static_cast<size_t>(i) % order.size()]);
-  NUMOE_CHECK_EQ(order.size(), plan.node_cpus.size()) << "a worker's CPUs are some of its nodes'";
+  NUMOE_CHECK_EQ(order.size(), plan.node_cpus.size()) << "a worker's CPUs belong to its nodes";
   const std::string where =
       fmt::format("node{} {}", plan.nodes.size() == 1 ? "" : "s", fmt::join(plan.nodes, ", "));
-  plan.why = request.threads > 0 ? fmt::format("{} threads asked for on {}", request.threads, where)
-             : plan.asks && share.sharing == 1 ? fmt::format("{}, alone on the CPUs that it may use", where)
-                                               : fmt::format("{}, shared by {} worker{}", where,
-                                                             share.sharing, share.sharing == 1 ? "" : "s");
+  if (request.threads > 0) {
+    plan.why = fmt::format("{}, with the requested {} thread{}", where, request.threads,
+                           request.threads == 1 ? "" : "s");
+    return plan;
+  }
+  if (share.sharing > 1) {
+    plan.why = fmt::format("{}, shared by {} workers", where, share.sharing);
+  } else {
+    plan.why = where + (plan.asks ? ", the only worker on the CPUs that it may use" : ", used by 1 worker");
+  }
+  if (own > cores)
+    plan.why += "; one thread for each core, the other hyperthreads are left to the coordinator";
+  if (spare) plan.why += "; one core is left to the coordinator";
   return plan;
 }
 

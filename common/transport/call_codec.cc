@@ -54,7 +54,7 @@ size_t EncodeRequest(uint64_t call_id, const LayerCallView& call, absl::Span<std
                             call.layer,
                             call.tokens,
                             call.experts_per_token,
-                            call.exact ? kExactFlag : 0,
+                            call.batch_invariant ? kBatchInvariantFlag : 0,
                             call.deferred_experts};
   std::byte* out = slot.data();
   std::memcpy(out, &d, sizeof d);
@@ -87,7 +87,7 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
     return Bad(fmt::format("{} tokens with deferred experts, expected 1 to {}", d.tokens,
                            limits::kDeferringTokensMax));
   }
-  if (d.flags > kExactFlag) return Bad(fmt::format("unknown flags {:#x}", d.flags));
+  if (d.flags > kBatchInvariantFlag) return Bad(fmt::format("unknown flags {:#x}", d.flags));
   const size_t expected = RequestBytes(d.tokens, d.experts_per_token, shape.hidden_size);
   if (message.size() != expected)
     return Bad(fmt::format("{} bytes, expected {} for {} tokens", message.size(), expected, d.tokens));
@@ -112,7 +112,7 @@ absl::Status DecodeRequest(absl::Span<const std::byte> message, const CallShape&
               .tokens = d.tokens,
               .experts_per_token = d.experts_per_token,
               .deferred_experts = d.deferred_experts,
-              .exact = (d.flags & kExactFlag) != 0,
+              .batch_invariant = (d.flags & kBatchInvariantFlag) != 0,
               .hidden = absl::MakeConstSpan(reinterpret_cast<const float*>(hidden), values),
               .experts = out.experts,
               .weights = out.weights};

@@ -22,7 +22,7 @@ Memory Reading(const std::string& text) {
 
 std::string Text(const X509_NAME* name) {
   const Memory out(BIO_new(BIO_s_mem()), BIO_free_all);
-  X509_NAME_print_ex(out.get(), name, 0, XN_FLAG_RFC2253);  // escapes what is not printable
+  X509_NAME_print_ex(out.get(), name, 0, XN_FLAG_RFC2253);  // escapes unprintable bytes
   const char* text = nullptr;
   const long bytes = BIO_get_mem_data(out.get(), &text);
   return bytes > 0 ? std::string(text, static_cast<size_t>(bytes)) : "nobody";
@@ -66,7 +66,7 @@ absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pe
   const unsigned long error = ERR_peek_last_error();
   const bool at_end = ERR_GET_LIB(error) == ERR_LIB_PEM && ERR_GET_REASON(error) == PEM_R_NO_START_LINE;
   ERR_clear_error();
-  if (certificates.empty() && at_end) return absl::InvalidArgumentError("no certificate in PEM is in it");
+  if (certificates.empty() && at_end) return absl::InvalidArgumentError("it contains no certificate in PEM");
   if (!at_end) {
     return absl::InvalidArgumentError(fmt::format("certificate {} in it is broken", certificates.size() + 1));
   }
@@ -79,7 +79,7 @@ absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& pem) {
   PrivateKey key(PEM_read_bio_PrivateKey(in.get(), nullptr, no_passphrase, nullptr));
   ERR_clear_error();
   if (key == nullptr)
-    return absl::InvalidArgumentError("no private key in PEM that needs no passphrase is in it");
+    return absl::InvalidArgumentError("it contains no private key in PEM without a passphrase");
   return key;
 }
 
@@ -119,7 +119,7 @@ absl::Status CheckValidity(const X509& certificate) {
   }
   if (now < UnixTime(X509_get0_notBefore(&certificate))) {
     return absl::InvalidArgumentError(
-        fmt::format("is valid only from {} on", TimeText(X509_get0_notBefore(&certificate))));
+        fmt::format("is not valid before {}", TimeText(X509_get0_notBefore(&certificate))));
   }
   return absl::OkStatus();
 }

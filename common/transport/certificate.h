@@ -1,8 +1,8 @@
-// Certificates (RFC 5280) in PEM (RFC 7468): reading them, and saying of one what an operator has to know.
+// Reads certificates (RFC 5280) in PEM (RFC 7468), and describes what an operator has to know about one.
 //
-// What certificates say is outside bytes: descriptions escape what is not printable and leave out the seventh
-// name and those behind it. No function leaves anything in OpenSSL's queue of errors, which gRPC reads as
-// well. Pure, any thread.
+// The content of certificates is untrusted: descriptions escape unprintable bytes and contain at most six
+// names. No function leaves anything in OpenSSL's queue of errors, because gRPC reads it, too. Pure
+// functions; any thread.
 #pragma once
 
 #include <openssl/x509.h>
@@ -23,19 +23,21 @@ struct CertificateDeleter {
 using Certificate = std::unique_ptr<X509, CertificateDeleter>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, CertificateDeleter>;
 
-/// All certificates of a PEM text, at least one. INVALID_ARGUMENT: there is none, or one is broken.
+/// Returns all certificates of a PEM text, at least one. INVALID_ARGUMENT if there is none, or if one is
+/// broken.
 absl::StatusOr<std::vector<Certificate>> ParseCertificates(const std::string& pem);
-/// INVALID_ARGUMENT: there is none, or it wants a passphrase.
+/// INVALID_ARGUMENT if there is none, or if it needs a passphrase.
 absl::StatusOr<PrivateKey> ParsePrivateKey(const std::string& pem);
 
-/// CN=worker for w.example, 10.0.0.1; issued by CN=ca; valid from 2026-01-01T00:00:00Z to
-/// 2026-04-01T00:00:00Z
+/// Returns, for example, "CN=worker for w.example, 10.0.0.1; issued by CN=ca; valid from 2026-01-01T00:00:00Z
+/// to 2026-04-01T00:00:00Z".
 std::string DescribeCertificate(const X509& certificate);
-/// DNS names and addresses that it is for, separated by commas; "no name" where there is none.
+/// Returns the DNS names and addresses for which it is valid, separated by commas; "no name" if there is
+/// none.
 std::string NamesOf(const X509& certificate);
-/// Unix time at which it ends.
+/// Returns the Unix time at which it expires.
 int64_t ExpiryOf(const X509& certificate);
-/// Whether now is within its time; says since or until when if not.
+/// Returns OK if it is valid now; otherwise the error says since when or until when it is.
 absl::Status CheckValidity(const X509& certificate);
 
 }  // namespace numoe

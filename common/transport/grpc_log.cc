@@ -14,9 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kSilence(10);
-constexpr size_t kLinesKept = 64;  // different ones at once are a handful
+constexpr size_t kLinesKept = 64;  // only a few different lines occur at a time
 
-// Whether the same line was not said just now.
+// Returns whether the same line was not written recently.
 bool IsNew(const std::string& line) {
   static Mutex mutex;
   // Never destroyed: threads of gRPC may still log while the process ends.
@@ -49,12 +49,12 @@ std::string ExplainGrpcLine(std::string_view line) {
   if (has("peer did not return a certificate"))
     return "TLS: a client without a certificate was refused; expected one of --ssl-ca-certs";
   if (has("wrong version number") || has("http request"))
-    return "TLS: a peer that speaks no TLS was refused; give a coordinator --worker-ssl-certfile, "
+    return "TLS: a peer without TLS was refused; give a coordinator --worker-ssl-certfile, "
            "--worker-ssl-keyfile and --worker-ssl-ca-certs";
   if (has("certificate verify failed"))
-    return "TLS: a peer was refused whose certificate comes of none of our CAs, or is not valid now";
+    return "TLS: a peer was refused because its certificate is not from one of our CAs, or is not valid now";
   if (has("SSL alert number"))
-    return fmt::format("TLS: a peer refused our certificate, or has none that we may see: {}", line);
+    return fmt::format("TLS: a peer refused our certificate, or did not send its own: {}", line);
   return fmt::format("gRPC: {}", line);
 }
 

@@ -1,7 +1,9 @@
-// gRPC's own log lines in ours, with the few that operators meet said in words that tell what to do.
+// Writes gRPC's own log lines to our log. The few that operators see are rephrased, so that they say what to
+// do.
 //
-// gRPC says errors alone (GRPC_VERBOSITY says otherwise) and repeats them for every connection: a line comes
-// once in ten seconds. RouteGrpcLog is called once, by main, after SetupLogging; ExplainGrpcLine is pure.
+// gRPC logs only errors (unless GRPC_VERBOSITY says otherwise) and repeats them for every connection, so a
+// line is written once in ten seconds. Main calls RouteGrpcLog once, after SetupLogging; ExplainGrpcLine is a
+// pure function.
 #pragma once
 
 #include <string>

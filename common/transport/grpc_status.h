@@ -1,4 +1,4 @@
-// The one place where absl::Status and grpc::Status are converted into each other; their codes are the same
+// Converts absl::Status and grpc::Status into each other, in this one place; their codes are the same
 // numbers.
 //
 // Thread-safe, pure.

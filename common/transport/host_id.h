@@ -7,7 +7,7 @@
 
 namespace numoe {
 
-/// "" where the kernel does not say.
+/// Returns "" if the kernel does not say.
 std::string HostId();
 
 }  // namespace numoe

@@ -6,7 +6,7 @@
 
 namespace numoe {
 
-// Places [first, first + count) of every token.
+// Takes experts [first, first + count) of every token.
 void SplitCall::Take(const LayerCallView& call, int first, int count, Part& part) {
   const auto tokens = static_cast<size_t>(call.tokens), width = static_cast<size_t>(count);
   const auto places = static_cast<size_t>(call.experts_per_token);

@@ -1,11 +1,12 @@
-// What travels from a coordinator to an expert worker: one MoE layer's work for some tokens.
+// A layer call: what a coordinator sends to an expert worker, one MoE layer's work for some tokens.
 //
-// LayerCallView owns nothing; its spans live in the transport's buffers for the duration of the call.
-// LayerExecutor is whoever computes it: an expert worker's slice. Several executors' outputs add up to the
-// layer's routed output. kNoExpert among a token's experts is a place that no executor computes.
-//   A call may ask for two replies: the sums of each token's last `deferred_experts` places come by
-// themselves, after the others' (expert deferral, KTransformers, SOSP 2025,
-// https://doi.org/10.1145/3731569.3764843). SplitCall takes such a call apart. Not thread-safe.
+// LayerCallView owns nothing; its spans refer to the transport's buffers for the duration of the call. A
+// LayerExecutor computes a call: it is an expert worker's slice. The outputs of several executors are added
+// to the layer's routed output. kNoExpert among a token's experts is an entry that no executor computes.
+//
+// A call may ask for two replies: the sums of each token's last `deferred_experts` experts come separately,
+// after the others' (expert deferral, KTransformers, SOSP 2025, https://doi.org/10.1145/3731569.3764843).
+// SplitCall divides such a call. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +19,17 @@
 
 namespace numoe {
 
-/// Which of a call's replies.
+/// The replies of a call.
 enum class ReplyPart : uint8_t { kImmediate = 0, kDeferred = 1 };
 
 struct LayerCallView {
-  uint64_t instance = 0;  // of the worker process that it is for; 0 where there is no process between
+  uint64_t instance = 0;  // of the worker process for which it is; 0 within one process
   LayerId layer = 0;
   int tokens = 0;
   int experts_per_token = 0;
-  int deferred_experts = 0;            // the last so many places of each token are answered by themselves
-  bool exact = false;                  // kernels may not choose by batch (deterministic serving)
-  absl::Span<const float> hidden;      // [tokens, hidden_size], the normed input of the MoE block
+  int deferred_experts = 0;            // number of each token's last experts that are in the deferred reply
+  bool batch_invariant = false;        // a token's bits may not depend on the others (--deterministic)
+  absl::Span<const float> hidden;      // [tokens, hidden_size], the MoE block's normalised input
   absl::Span<const ExpertId> experts;  // [tokens, experts_per_token], distinct within a token
   absl::Span<const float> weights;     // [tokens, experts_per_token], final combine weights
 };
@@ -36,20 +37,20 @@ struct LayerCallView {
 class LayerExecutor {
  public:
   virtual ~LayerExecutor() = default;
-  /// out[tokens, hidden_size] = this slice's weighted partial sums (overwritten). InvalidArgument for a bad
-  /// layer, expert id, token count or span size names which; nothing is computed then. One thread at a time.
-  /// Of a call with deferred experts it is handed the parts.
+  /// Writes this slice's weighted partial sums to out[tokens, hidden_size]. InvalidArgument names a wrong
+  /// layer, expert id, number of tokens or size of a span; nothing is computed then. One thread at a time. A
+  /// call with deferred experts is passed as its two parts.
   virtual absl::Status Execute(const LayerCallView& call, absl::Span<float> out) = 0;
 };
 
-/// A call as the one or two that executors compute, in the order of their replies.
+/// Divides a call into the one or two calls that executors compute, in the order of their replies.
 class SplitCall {
  public:
-  /// REQUIRES: 0 <= call.deferred_experts < call.experts_per_token. Without deferred experts nothing is
-  /// copied.
+  /// REQUIRES: 0 <= call.deferred_experts < call.experts_per_token. If there are no deferred experts, nothing
+  /// is copied.
   void Split(const LayerCallView& call);
-  /// Valid until the next Split, and as long as the call's spans are. Without deferred experts there is no
-  /// deferred part.
+  /// The result is valid until the next Split, as long as the call's spans are valid. Without deferred
+  /// experts there is no deferred part.
   const LayerCallView& part(ReplyPart part) const { return parts_[static_cast<size_t>(part)].view; }
 
  private:

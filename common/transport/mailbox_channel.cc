@@ -17,10 +17,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A sleeping side looks at its peer this often.
+// How often a sleeping side checks its peer.
 constexpr timespec kSlice{0, 500'000};
 constexpr int kSpinsPerCheck = 64;
-constexpr int kAwakeSpinUs = 500;  // as long as a sleep, so that a death is noticed as soon
+constexpr int kAwakeSpinUs = 500;  // as long as a sleep, so that a dead peer is noticed as fast
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT, seen, &kSlice, nullptr, 0);
@@ -43,7 +43,8 @@ bool SpinFor(const Mailbox& mail, uint32_t seen, int spin_us) {
 }  // namespace
 
 bool MailboxChannel::PeerAlive() const {
-  // Looked at and left there: a socket that has ended, or has a byte too many, says so each time.
+  // The byte is left in the socket, so a socket that was closed, or has an unexpected byte, shows it each
+  // time.
   char byte = 0;
   ssize_t got = 0;
   do {
@@ -57,7 +58,8 @@ void MailboxChannel::Close() { shutdown(socket_.get(), SHUT_RDWR); }
 absl::Span<std::byte> MailboxChannel::Slot(const MailboxSegment& segment, Side writer, ReplyPart part) {
   const absl::Span<std::byte> all(segment.slot(writer), segment.slot_bytes());
   NUMOE_DCHECK_EQ(all.size() % 2, 0u);
-  return part == ReplyPart::kImmediate ? all : all.subspan(all.size() / 2);  // slots are whole pages
+  return part == ReplyPart::kImmediate ? all
+                                       : all.subspan(all.size() / 2);  // a slot is a whole number of pages
 }
 
 Mailbox& MailboxChannel::Mail(const MailboxSegment& segment, Side writer, ReplyPart part) {
@@ -69,7 +71,7 @@ Mailbox& MailboxChannel::Mail(const MailboxSegment& segment, Side writer, ReplyP
 void MailboxChannel::Publish(size_t length, ReplyPart part) {
   Mailbox& mail = Mail(segment_, side_, part);
   mail.length.store(length, std::memory_order_relaxed);
-  // Sequentially consistent with the reader's sleeping flag: one of the two sees the other.
+  // Sequentially consistent with the reader's sleeping flag, so one of the two sees the other's write.
   mail.published.store(++sent_[static_cast<size_t>(part)]);
   if (mail.sleeping.load() != 0) FutexWake(mail.published);
 }
@@ -103,18 +105,19 @@ absl::StatusOr<absl::Span<const std::byte>> MailboxChannel::Receive(int64_t dead
         continue;
       }
       mail.sleeping.store(1);
-      // A writer that holds us awake looks at `sleeping` after it said so: one of the two sees the other.
+      // A writer that keeps us awake reads `sleeping` after it has set `awake`, so one of the two sees the
+      // other's write.
       if (mail.published.load() == received && mail.awake.load() == 0) FutexWait(mail.published, received);
       mail.sleeping.store(0);
     }
   }
-  // Copied once, then checked.
+  // The length is copied once and the copy is checked.
   const uint32_t published = mail.published.load(std::memory_order_acquire);
   const uint64_t length = mail.length.load(std::memory_order_relaxed);
   if (published != received + 1) {
-    return absl::InvalidArgumentError(fmt::format(
-        "the peer's counter of messages is {}, expected {}: it does not keep to one call at a time",
-        published, received + 1));
+    return absl::InvalidArgumentError(
+        fmt::format("the peer's counter of messages is {}, expected {}: it has more than one call in flight",
+                    published, received + 1));
   }
   NUMOE_DCHECK(part == ReplyPart::kImmediate || side_ == Side::kCoordinator);
   ++received;

@@ -25,7 +25,7 @@ constexpr uint64_t kMagic = 0x354c49414d454f4dull;  // "MOEMAIL5" as little-endi
 constexpr size_t kHeaderBytes = 4096;
 static_assert(sizeof(SegmentHeader) <= kHeaderBytes);
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free);
-// As a device writes it.
+// A device writes this format, too.
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
               sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -34,10 +34,10 @@ absl::Status SystemError(const char* what) {
   return absl::InternalError(fmt::format("mailbox segment: {}: {}", what, std::strerror(errno)));
 }
 
-// A slot begins where a page does.
+// A slot begins at the beginning of a page.
 size_t WholePages(size_t bytes) { return (bytes + kHeaderBytes - 1) / kHeaderBytes * kHeaderBytes; }
 
-// All descriptors that came with a message, whoever asked for them.
+// Collects all descriptors that came with a message, even if they were not expected.
 std::vector<FileDescriptor> TakeDescriptors(msghdr& message) {
   std::vector<FileDescriptor> taken;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
@@ -77,21 +77,21 @@ absl::StatusOr<MailboxSegment> MailboxSegment::Create(size_t slot_bytes, uint64_
 absl::StatusOr<MailboxSegment> MailboxSegment::Attach(FileDescriptor fd, size_t slot_bytes_max) {
   MailboxSegment segment;
   segment.fd_ = std::move(fd);
-  // What cannot be cut any more keeps the size that it is asked for afterwards.
+  // A file that can no longer shrink keeps the size that is read after this check.
   if (!HasSeals(segment.fd(), kSeals)) {
     return absl::InvalidArgumentError(
-        "mailbox segment: the worker's segment is not sealed; it could shrink under us");
+        "mailbox segment: the worker's segment is not sealed, so it could shrink while it is used");
   }
   struct statfs system {};
   if (fstatfs(segment.fd(), &system) != 0) return SystemError("fstatfs");
   if (system.f_type == HUGETLBFS_MAGIC) {
     return absl::InvalidArgumentError(
-        "mailbox segment: it lies in reserved huge pages, expected pages of any size, which a process can "
-        "give up; run the same release on both sides");
+        "mailbox segment: it is in reserved huge pages, expected normal pages, which a process can free; "
+        "run the same release on both sides");
   }
   struct stat info {};
   if (fstat(segment.fd(), &info) != 0) return SystemError("fstat");
-  // Read, not mapped: a segment that is larger than it may be costs nothing.
+  // The header is read and not mapped, so that a segment that is too large costs nothing.
   uint64_t words[3] = {};  // magic, slot_bytes, session
   const ssize_t header = pread(segment.fd(), words, sizeof words, 0);
   if (header < 0) return SystemError("reading its header");
@@ -106,15 +106,15 @@ absl::StatusOr<MailboxSegment> MailboxSegment::Attach(FileDescriptor fd, size_t 
   segment.session_ = words[2];
   if (words[0] != kMagic || segment.slot_bytes_ % kHeaderBytes != 0 || segment.slot_bytes_ > segment.bytes_ ||
       segment.bytes_ != kHeaderBytes + 2 * segment.slot_bytes_) {
-    return absl::InvalidArgumentError(
-        fmt::format("mailbox segment: its header says slots of {} bytes, which is no segment of {} bytes of "
-                    "this release; run the same release on both sides",
-                    segment.slot_bytes_, segment.bytes_));
+    return absl::InvalidArgumentError(fmt::format(
+        "mailbox segment: its header says slots of {} bytes, which does not fit a segment of {} bytes "
+        "of this release; run the same release on both sides",
+        segment.slot_bytes_, segment.bytes_));
   }
   if (segment.slot_bytes_ > WholePages(slot_bytes_max)) {
     return absl::InvalidArgumentError(fmt::format(
-        "mailbox segment: its slots have {} bytes, expected at most {}, which the largest call of this "
-        "model takes; run the same release on both sides",
+        "mailbox segment: its slots have {} bytes, expected at most {}, the size of the largest call of this "
+        "model; run the same release on both sides",
         segment.slot_bytes_, WholePages(slot_bytes_max)));
   }
   RETURN_IF_ERROR(segment.Map());
@@ -156,7 +156,7 @@ std::byte* MailboxSegment::slot(Side side) const {
 
 bool HasSeals(int fd, int seals) {
   const int found = fcntl(fd, F_GET_SEALS);
-  return found >= 0 && (found & seals) == seals;  // -1, of other files, has every bit
+  return found >= 0 && (found & seals) == seals;  // -1, for other files, has every bit
 }
 
 absl::Status SendDescriptor(int socket, int fd) {
@@ -180,7 +180,8 @@ absl::Status SendDescriptor(int socket, int fd) {
 absl::StatusOr<FileDescriptor> ReceiveDescriptor(int socket) {
   char byte = 0;
   iovec data{&byte, 1};
-  // Padding makes room for more than the one: what the kernel has installed is ours to close.
+  // Because of padding there is room for more than one, and the caller has to close all that the kernel
+  // installed.
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &data;
@@ -190,7 +191,7 @@ absl::StatusOr<FileDescriptor> ReceiveDescriptor(int socket) {
   const ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   if (got == 0 || (got < 0 && errno == ECONNRESET))
     return absl::UnavailableError(
-        "the worker closed the mailbox socket: it ended, or it refuses this process, and then its log "
+        "the worker closed the mailbox socket: it ended, or it refuses this process; in that case its log "
         "says why");
   if (got < 0) return SystemError("recvmsg");
   std::vector<FileDescriptor> taken = TakeDescriptors(message);

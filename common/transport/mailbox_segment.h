@@ -1,11 +1,11 @@
-// MailboxSegment: the shared memory through which one coordinator and one worker exchange layer calls on one
-// host.
+// MailboxSegment: the shared memory through which a coordinator and a worker on the same host exchange layer
+// calls.
 //
-// A sealed memfd: the worker creates, sizes, prefaults and seals it (so it can neither shrink under the peer
-// nor grow, nor, once both have it mapped, lose pages) and passes the descriptor over a Unix socket; nothing
-// has a name that could be left behind. It holds three mailboxes of one message each (request, reply and
-// deferred reply) and nothing else: every byte can be written by the other process at any time, so there are
-// numbers here, each an atomic of its own, and no object of a library. Layout and protocol:
+// It is a sealed memfd. The worker creates, sizes, prefaults and seals it (so it can neither shrink while the
+// peer uses it nor grow, nor lose pages once both have it mapped) and passes the descriptor over a Unix
+// socket; no name exists that could be left behind. It contains three mailboxes of one message each (request,
+// reply and deferred reply) and nothing else. Every byte can be written by the other process at any time, so
+// it contains only numbers, each an atomic of its own, and no object of a library. Layout and protocol:
 // common/transport/CONTRACT.md. Move-only.
 #pragma once
 
@@ -21,46 +21,47 @@ namespace numoe {
 
 enum class Side : uint8_t { kCoordinator = 0, kWorker = 1 };
 
-/// One direction. The sequence number is the futex word: it rises by one for each message.
+/// The mailbox of one direction. The sequence number is the futex word: it rises by one for each message.
 struct alignas(64) Mailbox {
-  alignas(64) std::atomic<uint32_t> published{0};  // messages published; the writer's
-  std::atomic<uint32_t> awake{0};  // 1: the writer cannot wake a sleeper (it is a device): the reader spins
-  alignas(64) std::atomic<uint32_t> sleeping{0};  // 1: the reader sleeps, or is about to
+  alignas(64) std::atomic<uint32_t> published{0};  // messages published; set by the writer
+  std::atomic<uint32_t> awake{
+      0};  // 1 if the writer cannot wake a sleeper (it is a device), so the reader spins
+  alignas(64) std::atomic<uint32_t> sleeping{0};  // 1 if the reader sleeps, or is about to
   alignas(64) std::atomic<uint64_t> length{0};    // bytes of the message; written before `published`
 };
 
 struct SegmentHeader {
   std::atomic<uint64_t> magic{0};
   std::atomic<uint64_t> slot_bytes{0};
-  std::atomic<uint64_t> session{0};  // drawn by the worker; the coordinator's signs of life repeat it
-  Mailbox mail[2];                   // by the side that writes it
-  Mailbox deferred;                  // the worker's second reply to a call
+  std::atomic<uint64_t> session{0};  // random number of the worker; the coordinator's heartbeats repeat it
+  Mailbox mail[2];                   // one for each side that writes
+  Mailbox deferred;                  // for the worker's second reply to a call
 };
 
 class MailboxSegment {
  public:
-  /// Worker: a new segment whose slots hold `slot_bytes` each. `session` is not 0.
+  /// For the worker: creates a segment whose slots hold `slot_bytes` each. `session` is not 0.
   static absl::StatusOr<MailboxSegment> Create(size_t slot_bytes, uint64_t session = 1);
-  /// Coordinator: maps what the worker passed, after it has checked kind, seals, size and header. Slots have
-  /// at most `slot_bytes_max` bytes, and what whole pages add.
+  /// For the coordinator: maps what the worker passed, after checking its kind, seals, size and header. Slots
+  /// have at most `slot_bytes_max` bytes, rounded up to whole pages.
   static absl::StatusOr<MailboxSegment> Attach(FileDescriptor fd, size_t slot_bytes_max);
-  /// What a segment with such slots takes.
+  /// Returns the bytes of a segment with such slots.
   static size_t BytesFor(size_t slot_bytes);
   MailboxSegment(MailboxSegment&& other) noexcept;
   MailboxSegment& operator=(MailboxSegment&& other) noexcept;
   ~MailboxSegment();
 
   int fd() const { return fd_.get(); }
-  /// This side's own number: the one in the segment is read once, when it is attached.
+  /// Returns this side's copy of the number. The one in the segment is read once, when it is attached.
   size_t slot_bytes() const { return slot_bytes_; }
   uint64_t session() const { return session_; }
-  /// Worker, once both ends have it mapped: nobody maps it to be written any more or gives its pages up, and
-  /// what is mapped stays so. Kernels before 5.1 cannot; the segment works there, too.
+  /// For the worker, once both ends have it mapped: from now on no process can map it writable or free its
+  /// pages, and existing mappings stay valid. Kernels before 5.1 lack this; the segment works there, too.
   void SealMappings() const;
-  /// Where `side` writes its messages, and the other reads them.
+  /// Returns where `side` writes its messages and the other side reads them.
   std::byte* slot(Side side) const;
   SegmentHeader& header() const { return *static_cast<SegmentHeader*>(base_); }
-  /// All of it.
+  /// Returns the whole segment.
   absl::Span<std::byte> bytes() const { return {static_cast<std::byte*>(base_), bytes_}; }
 
  private:
@@ -74,12 +75,12 @@ class MailboxSegment {
   uint64_t session_ = 0;
 };
 
-/// Whether `fd` is a memory file with all of these seals (fcntl's F_SEAL_...). A file of another kind has
-/// none.
+/// Returns whether `fd` is a memory file with all of these seals (fcntl's F_SEAL_...). Other kinds of files
+/// have no seals.
 bool HasSeals(int fd, int seals);
 
-/// Sends a descriptor over a connected Unix socket / receives one. UNAVAILABLE: the peer closed the socket.
-/// INVALID_ARGUMENT: it sent none, or more than one; what it sent is closed.
+/// Send and receive a descriptor over a connected Unix socket. UNAVAILABLE if the peer closed the socket.
+/// INVALID_ARGUMENT if it sent none, or more than one; what it sent is closed.
 absl::Status SendDescriptor(int socket, int fd);
 absl::StatusOr<FileDescriptor> ReceiveDescriptor(int socket);
 

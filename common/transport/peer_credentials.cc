@@ -17,9 +17,9 @@ namespace numoe {
 namespace {
 
 constexpr uid_t kRoot = 0;
-constexpr size_t kGroupTextBytes = 64 << 10;  // of one entry with all its members
+constexpr size_t kGroupTextBytes = 64 << 10;  // for one entry with all its members
 
-// How the kernel shows processes and groups that have no number in our user namespace.
+// The number as which the kernel shows users and groups that have no number in our user namespace.
 uint32_t OverflowId(const char* setting) {
   constexpr uint32_t kUsual = 65534;
   std::ifstream file(setting);
@@ -27,16 +27,17 @@ uint32_t OverflowId(const char* setting) {
   return file >> id ? id : kUsual;
 }
 
-// FAILED_PRECONDITION: whoever is a stranger would look like our own.
+// FAILED_PRECONDITION because processes of other namespaces would look like our own.
 absl::Status CheckOurselves(uid_t own, std::optional<gid_t> group) {
   const bool user = own == OverflowId("/proc/sys/kernel/overflowuid");
   if (!user && !(group.has_value() && *group == OverflowId("/proc/sys/kernel/overflowgid")))
     return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "this process {} {}, as which the kernel shows processes of every other user namespace, expected "
+      "this process {} {}, the number as which the kernel shows processes of other user namespaces; expected "
       "another one; {}",
       user ? "runs as user" : "was given --shared-memory-group", user ? own : *group,
-      user ? "run it as a user of its own" : "give --shared-memory-group a group that nobody else has"));
+      user ? "run it as a user of its own"
+           : "give --shared-memory-group a group that only NUMoE's users belong to"));
 }
 
 absl::Status PeerError(const char* what) {
@@ -52,8 +53,8 @@ absl::StatusOr<PeerCredentials> ReadPeerCredentials(int socket) {
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &own, &bytes) != 0) return PeerError("SO_PEERCRED");
   PeerCredentials peer{.uid = own.uid, .pid = own.pid, .groups = {own.gid}};
   bytes = 0;
-  // The first call says how many there are. Kernels before 4.13 do not know the option: then its own group
-  // alone counts.
+  // The first call returns how many groups there are. Kernels before 4.13 do not know the option; then only
+  // the process's own group counts.
   if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, nullptr, &bytes) == 0 || errno != ERANGE) return peer;
   std::vector<gid_t> groups(bytes / sizeof(gid_t));
   if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &bytes) != 0)
@@ -68,7 +69,7 @@ absl::StatusOr<std::optional<gid_t>> ParseSharedMemoryGroup(const std::string& n
   gid_t number = 0;
   const char* const end = name_or_number.data() + name_or_number.size();
   const auto read = std::from_chars(name_or_number.data(), end, number);
-  // The last number means "no group" to the kernel.
+  // The largest number means "no group" to the kernel.
   if (read.ec == std::errc() && read.ptr == end && number != static_cast<gid_t>(-1)) return number;
   group entry{};
   group* found = nullptr;

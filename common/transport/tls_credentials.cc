@@ -12,7 +12,7 @@ namespace {
 
 namespace tls = grpc::experimental;
 
-constexpr unsigned kLookEverySeconds = 1;  // as WatchedFile
+constexpr unsigned kLookEverySeconds = 1;  // the interval of WatchedFile
 
 }  // namespace
 

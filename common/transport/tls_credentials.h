@@ -1,9 +1,9 @@
-// gRPC's credentials of a TlsIdentity, for both ends: mutual TLS, at least version 1.2.
+// gRPC's credentials for a TlsIdentity, for both ends: mutual TLS, version 1.2 or later.
 //
-// A server watches its files by itself and takes renewed ones for the connections that come after; it refuses
-// clients without TLS and clients without a certificate of its CAs. A channel lives as long as a session, so
-// it is made of what is valid when it begins; it refuses a server whose certificate is of no CA of ours or
-// not for the name that it was called by. Any thread.
+// A server watches its files by itself and uses renewed ones for later connections. It refuses clients
+// without TLS and clients without a certificate of its CAs. A channel exists as long as a session, so it uses
+// the files that are valid when it begins. It refuses a server whose certificate is not from one of our CAs,
+// or not for the name by which it was called. Any thread.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
@@ -15,7 +15,7 @@
 
 namespace numoe {
 
-/// REQUIRES: ReadTlsIdentity of the files was OK.
+/// REQUIRES: ReadTlsIdentity returned OK for the files.
 std::shared_ptr<grpc::ServerCredentials> TlsServerCredentials(const TlsFiles& files);
 std::shared_ptr<grpc::ChannelCredentials> TlsChannelCredentials(const TlsIdentity& identity);
 

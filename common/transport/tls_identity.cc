@@ -23,7 +23,7 @@
 namespace numoe {
 namespace {
 
-constexpr std::chrono::milliseconds kLookInterval(1'010);  // a little more than WatchedFile's
+constexpr std::chrono::milliseconds kLookInterval(1'010);  // a little longer than WatchedFile's interval
 
 absl::Status Wrong(const std::string& flag, const std::string& path, std::string_view found,
                    std::string_view expected) {
@@ -34,11 +34,11 @@ std::string Words(const absl::Status& status) { return std::string(status.messag
 
 absl::StatusOr<std::string> ReadPem(const std::string& flag, const std::string& path) {
   struct stat info {};
-  // Not waiting for a writer, should it be a FIFO.
+  // It does not wait for a writer if the path is a FIFO.
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0 || fstat(file.get(), &info) != 0)
     return Wrong(flag, path, std::strerror(errno), "a PEM file that this process may read");
-  if (!S_ISREG(info.st_mode)) return Wrong(flag, path, "is no file", "a PEM file");
+  if (!S_ISREG(info.st_mode)) return Wrong(flag, path, "is not a regular file", "a PEM file");
   if (static_cast<uint64_t>(info.st_size) > limits::kTlsFileBytesMax) {
     return Wrong(flag, path, fmt::format("has {} bytes", info.st_size),
                  fmt::format("a PEM file of at most {}", limits::kTlsFileBytesMax));
@@ -114,7 +114,7 @@ absl::StatusOr<TlsIdentity> ReadTlsIdentity(const TlsFiles& files, TlsRole role)
   if (!pair) {
     return Wrong(keyfile, files.key,
                  fmt::format("is not the key of {} ({})", files.certificate, DescribeCertificate(own)),
-                 "the two that were made together");
+                 "a certificate and the key that belongs to it");
   }
   RETURN_IF_ERROR(CheckCas(ca_certs, files.ca_certs, identity.ca_pem));
   identity.description = DescribeCertificate(own);
@@ -131,7 +131,7 @@ TlsIdentityWatch::TlsIdentityWatch(const TlsFiles& files, TlsRole role)
 
 absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> TlsIdentityWatch::Open(const TlsFiles& files,
                                                                          TlsRole role) {
-  // Watched from before it is read: a change meanwhile is seen later.
+  // The watches begin before the files are read, so that a change in between is noticed later.
   std::shared_ptr<TlsIdentityWatch> watch(new TlsIdentityWatch(files, role));
   ASSIGN_OR_RETURN(TlsIdentity identity, ReadTlsIdentity(files, role));
   LogInfo("--{}ssl-certfile: {}", files.flag_prefix, identity.description);
@@ -166,19 +166,20 @@ void TlsIdentityWatch::Watch() {
     }
     if (stop_) return;
     lock.Unlock();
-    Look();
+    Check();
     lock.Lock();
   }
 }
 
-void TlsIdentityWatch::Look() {
+void TlsIdentityWatch::Check() {
   bool changed = certificate_.Changed();
   changed |= key_.Changed();
   changed |= ca_certs_.Changed();
   if (!changed) return;
   absl::StatusOr<TlsIdentity> fresh = ReadTlsIdentity(files_, role_);
-  if (!fresh.ok()) return LogError("{}; what was read before stays in use", Words(fresh.status()));
-  LogInfo("--{}ssl-certfile: changed and is used: {}", files_.flag_prefix, fresh->description);
+  if (!fresh.ok()) return LogError("{}; the files that were read before stay in use", Words(fresh.status()));
+  LogInfo("--{}ssl-certfile: the changed file is used from now on: {}", files_.flag_prefix,
+          fresh->description);
   const MutexLock lock(mutex_);
   current_ = std::make_shared<const TlsIdentity>(*std::move(fresh));
 }

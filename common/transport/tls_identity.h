@@ -1,12 +1,12 @@
-// What one end of a connection between hosts shows of itself, and whom it believes: a certificate with its
-// chain, the key, and the CAs that the other end's certificate must come from. Mutual TLS: both ends have
-// one.
+// The identity of one end of a connection between hosts, and the CAs that it trusts: a certificate with its
+// chain, the key, and the CAs from which the other end's certificate must come. TLS is mutual: both ends have
+// an identity.
 //
-// Read from PEM files, and checked before anything that takes long: whether the files can be read, the key is
-// the certificate's, the certificate is within its time and for this end (extended key usage), and at least
-// one CA is within its time. INVALID_ARGUMENT names the flag and the file, what was found and what to do.
-// TlsIdentityWatch takes renewed files up, says so in the log, and keeps what it has where the new ones are
-// wrong; it looks once a second, on a thread of its own.
+// It is read from PEM files, and checked before anything that takes long: whether the files can be read,
+// whether the key belongs to the certificate, whether the certificate is valid now and for this end (extended
+// key usage), and whether at least one CA is valid now. INVALID_ARGUMENT names the flag and the file, what
+// was found and what to do. TlsIdentityWatch uses renewed files and logs that; if the new ones are wrong, it
+// keeps the old ones. It checks once a second, on a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -32,11 +32,11 @@ struct TlsFiles {
   bool given() const { return !certificate.empty() || !key.empty() || !ca_certs.empty(); }
 };
 
-/// INVALID_ARGUMENT: some of the three are given, but not all.
+/// INVALID_ARGUMENT if some of the three are given, but not all.
 absl::Status CheckAllOrNone(const TlsFiles& files);
 
 struct TlsIdentity {
-  std::string certificate_pem;  // and its chain
+  std::string certificate_pem;  // with its chain
   std::string key_pem;
   std::string ca_pem;
   std::string description;  // the certificate's subject, names, issuer and time
@@ -49,17 +49,17 @@ class TlsIdentityWatch {
  public:
   static absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> Open(const TlsFiles& files, TlsRole role);
   ~TlsIdentityWatch();
-  /// What is in use now. Any thread.
+  /// Returns the identity in use. Any thread.
   std::shared_ptr<const TlsIdentity> Current() const;
 
  private:
   TlsIdentityWatch(const TlsFiles& files, TlsRole role);
   void Watch();
-  void Look();
+  void Check();
 
   const TlsFiles files_;
   const TlsRole role_;
-  WatchedFile certificate_, key_, ca_certs_;  // the thread's
+  WatchedFile certificate_, key_, ca_certs_;  // used by the thread only
   mutable Mutex mutex_;
   CondVar stopped_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -29,15 +29,15 @@ constexpr char kConfigName[] = "config.json";
 constexpr char kIndexName[] = "model.safetensors.index.json";
 constexpr char kSingleName[] = "model.safetensors";
 
-using ShardMap = std::map<std::string, std::vector<std::string>>;  // file: the tensors it holds
+using ShardMap = std::map<std::string, std::vector<std::string>>;  // from a file to the tensors in it
 
 bool IsPlainFileName(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
-// The weight_map of an index file. Names are taken as they are: publishers number their shards in different
-// ways.
+// Reads the weight_map of an index file. Names are not interpreted, because publishers number their shards in
+// different ways.
 absl::StatusOr<ShardMap> ParseShardMap(const std::string& text, const std::string& path) {
   ASSIGN_OR_RETURN(const nlohmann::json index, ParseStrictJson(text, path));
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
@@ -65,7 +65,7 @@ absl::StatusOr<ShardMap> ParseShardMap(const std::string& text, const std::strin
   return shards;
 }
 
-// Length and text of a shard's header, not through its mapping.
+// Reads the length and the text of a shard's header, not through its mapping.
 absl::StatusOr<std::vector<std::byte>> ReadHead(const MappedFile& mapped) {
   ASSIGN_OR_RETURN(const auto file, InputFile::Open(mapped, /*direct=*/false));
   std::vector<std::byte> head(std::min(mapped.bytes().size(), sizeof(uint64_t)));
@@ -279,7 +279,7 @@ class SafetensorsCheckpoint final : public Checkpoint {
                       .block_cols = config.int4_group_size};
   }
 
-  // weight_shape holds [rows, cols]; the library writes I64, some published files I32.
+  // weight_shape contains [rows, cols]; the library writes I64, and some published files I32.
   absl::Status CheckInt4Shape(const std::string& name, int64_t rows, int64_t cols) const {
     ASSIGN_OR_RETURN(const TensorView view, Find(name));
     if (view.shape != Shape{2} || (view.dtype != DType::kI32 && view.dtype != DType::kI64)) {
@@ -288,7 +288,8 @@ class SafetensorsCheckpoint final : public Checkpoint {
     }
     std::byte bytes[2 * sizeof(int64_t)];
     NUMOE_CHECK_LE(view.data.size(), sizeof bytes);
-    // Naming it searches all tensors, and there are 69,120 of these: of an error alone.
+    // To find its name, all tensors are searched, and there are 69,120 of these, so it is done only for an
+    // error.
     if (const absl::Status read = CopyBytes(*FileOf(view.data), view.data, bytes); !read.ok())
       return Annotate(read, DescribeBytes(view.data));
     int64_t found[2];

@@ -28,11 +28,11 @@ namespace {
 static_assert(kFingerprintSampleBytes <= kFingerprintWholeBytesMax);
 static_assert(kFingerprintWholeBytesMax <= kFingerprintPieceBytes);
 
-// A network disk takes about 1 ms for a read, whatever its size: 210,000 samples of Kimi-K2.5 are there in 3
+// A network disk takes about 1 ms for a read, whatever its size, so the 210,000 samples of Kimi-K2.5 take 3
 // s.
 constexpr size_t kReadsInFlightMax = 64;
 
-using Sample = absl::Span<const std::byte>;  // where a file is mapped, as an address only
+using Sample = absl::Span<const std::byte>;  // in a mapped file, used only as an address
 
 uint64_t HashOf(absl::Span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -45,13 +45,13 @@ void AddSamples(absl::Span<const std::byte> data, std::vector<Sample>& samples) 
   }
 }
 
-// A checkpoint's files, read at the places that their mappings name.
+// Reads a checkpoint's files at the positions that their mappings imply.
 class SampledFiles {
  public:
   absl::Status Open(absl::Span<const MappedFile> files) {
     for (const MappedFile& mapped : files) {
       ASSIGN_OR_RETURN(std::unique_ptr<InputFile> file, InputFile::Open(mapped, /*direct=*/false));
-      // A sample brings its own page into the page cache, and none around it.
+      // A sample brings only its own pages into the page cache, and none around it.
       posix_fadvise(file->fd(), 0, 0, POSIX_FADV_RANDOM);
       files_.emplace(mapped.bytes().data(), std::move(file));
     }
@@ -60,7 +60,7 @@ class SampledFiles {
 
   absl::Status Read(Sample sample, absl::Span<std::byte> out) const {
     const auto after = files_.upper_bound(sample.data());
-    NUMOE_CHECK(after != files_.begin()) << "a tensor of none of the files";
+    NUMOE_CHECK(after != files_.begin()) << "a tensor must be in one of the files";
     const auto& [begin, file] = *std::prev(after);
     return ReadFully(file->fd(), file->path(), static_cast<uint64_t>(sample.data() - begin), out);
   }
@@ -71,13 +71,14 @@ class SampledFiles {
   }
 
  private:
-  std::map<const std::byte*, std::unique_ptr<InputFile>> files_;  // by where they are mapped
+  std::map<const std::byte*, std::unique_ptr<InputFile>> files_;  // by the address of the mapping
 };
 
-// The hash of each sample. The threads sleep in reads: as many as reads shall be under way, not as CPUs.
+// Returns the hash of each sample. The threads sleep in reads, so their number is that of the reads in
+// flight, not that of the CPUs.
 absl::StatusOr<std::vector<uint64_t>> HashSamples(const std::vector<Sample>& samples,
                                                   const SampledFiles& files) {
-  std::vector<size_t> order(samples.size());  // through each file from its begin to its end
+  std::vector<size_t> order(samples.size());  // sequentially through each file
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::less<const std::byte*>()(samples[a].data(), samples[b].data());
@@ -108,7 +109,7 @@ absl::StatusOr<std::vector<uint64_t>> HashSamples(const std::vector<Sample>& sam
         read_some();
       });
     }
-  } catch (const std::system_error&) {  // at the limit of processes: fewer read, if only this thread does
+  } catch (const std::system_error&) {  // at the limit of processes fewer threads read, at least this one
     read_some();
   }
   for (std::thread& thread : threads) thread.join();
@@ -140,7 +141,7 @@ absl::StatusOr<uint64_t> FingerprintOf(FingerprintRecord record, absl::Span<cons
                                        absl::Span<const MappedFile> files) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Sample> samples;
-  std::vector<size_t> ends;  // of each tensor's samples
+  std::vector<size_t> ends;  // after each tensor's samples
   for (const FingerprintTensor& tensor : tensors) {
     NUMOE_DCHECK(&tensor == &tensors.front() || (&tensor - 1)->name < tensor.name);
     AddSamples(tensor.data, samples);
@@ -161,7 +162,7 @@ absl::StatusOr<uint64_t> FingerprintOf(FingerprintRecord record, absl::Span<cons
     for (; sample < ends[i]; ++sample) own.AddNumber(hashes[sample]);
     record.AddNumber(own.Hash());
   }
-  NUMOE_CHECK_EQ(sample, hashes.size()) << "every sample belongs to one tensor";
+  NUMOE_CHECK_EQ(sample, hashes.size()) << "every sample must belong to one tensor";
   const uint64_t fingerprint = record.Hash();
   LogDebug("model fingerprint {:016x}: {} samples of {} tensors in {} files, read in {:.1f} ms", fingerprint,
            samples.size(), tensors.size(), files.size(),

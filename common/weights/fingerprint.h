@@ -1,24 +1,27 @@
-// The fingerprint of a checkpoint: 64 bits by which coordinator and workers know that they have the same
-// weights.
+// The fingerprint of a checkpoint: 64 bits by which coordinator and workers find out whether they have the
+// same weights.
 //
-// It covers content, because checkpoints of one architecture share their headers: a fine-tune, which changes
-// practically every weight, has another fingerprint; a copy in another folder or in other files has the same.
-// It is XXH3 of 64 bits without a seed (https://xxhash.com) of a record. In records a number is a u64,
-// little-endian; a text is its length as a number and its bytes; a hash is the XXH3 of bytes as a number.
+// It covers the content, because checkpoints of one architecture have the same headers. A fine-tune changes
+// practically every weight and so has another fingerprint; a copy in another folder or in other files has the
+// same one. It is XXH3 of 64 bits without a seed (https://xxhash.com) of a record. In records a number is a
+// u64, little-endian; a text is its length as a number and its bytes; a hash is the XXH3 of bytes as a
+// number.
 //   text kFingerprintName
-//   of safetensors: text "config.json", hash of that whole file
-//   of GGUF:        text "metadata"; the number of keys; for each key in byte order: text key, the number of
-//                   its elements' type, 1 if it is an array or else 0, the number of elements, hash of the
-//                   elements as stored. Keys that begin with "split." are left out: they tell parts apart.
+//   for safetensors: text "config.json", hash of that whole file
+//   for GGUF:        text "metadata"; the number of keys; for each key in byte order: text key, the number of
+//                    its elements' type, 1 if it is an array or else 0, the number of elements, hash of the
+//                    elements as stored. Keys that begin with "split." are left out, because they differ
+//                    between parts.
 //   the number of tensors; for each tensor in byte order of the names the hash of a record of its own:
-//     text name; text type, as "BF16" or "Q4_K"; the number of dimensions and the dimensions, row-major; for
-//     each begun piece of kFingerprintPieceBytes of its data the hash of the piece's sample
-// A sample is the piece itself if it has at most kFingerprintWholeBytesMax, or else kFingerprintSampleBytes
-// from byte (piece's size - kFingerprintSampleBytes) / 2 of it on.
+//     text name; text type, such as "BF16" or "Q4_K"; the number of dimensions and the dimensions, row-major;
+//     for each piece of kFingerprintPieceBytes of its data (the last one may be shorter) the hash of its
+//     sample
+// The sample is the piece itself if it has at most kFingerprintWholeBytesMax bytes, otherwise
+// kFingerprintSampleBytes that begin with byte (piece's size - kFingerprintSampleBytes) / 2.
 //
-// Not for security, and no checksum: bytes outside of samples change nothing. FingerprintOf reads samples and
-// nothing else, past the mappings, so that a file that was cut short is an error with its name. It
-// has no other effect; it starts threads, which have ended when it returns.
+// It is neither for security nor a checksum: bytes outside of samples change nothing. FingerprintOf reads
+// only the samples, and not through the mappings, so that a truncated file is an error with its name. It has
+// no other effect; the threads that it starts have ended when it returns.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +35,12 @@
 
 namespace numoe {
 
-inline constexpr std::string_view kFingerprintName = "numoe-fingerprint-2";  // another name: another record
-inline constexpr size_t kFingerprintPieceBytes = 32 << 20;  // a checkpoint of 1 TB: 30,000 samples beside one
-                                                            // for each of its small tensors
+inline constexpr std::string_view kFingerprintName =
+    "numoe-fingerprint-2";                                  // a change of the record needs another name
+inline constexpr size_t kFingerprintPieceBytes = 32 << 20;  // 1 TB has 30,000 samples, and small tensors one
+                                                            // each
 inline constexpr size_t kFingerprintSampleBytes = 512;      // 1,024 weights of 4 bits, 256 of 16
-inline constexpr size_t kFingerprintWholeBytesMax = 4096;   // a page: storage reads no less
+inline constexpr size_t kFingerprintWholeBytesMax = 4096;   // a page, the least that storage reads
 
 class FingerprintRecord {
  public:
@@ -44,7 +48,7 @@ class FingerprintRecord {
   void AddText(std::string_view text);
   void AddHash(absl::Span<const std::byte> bytes);
   void AddHash(std::string_view text);
-  /// XXH3 of all that was added.
+  /// Returns the XXH3 of all that was added.
   uint64_t Hash() const;
 
  private:
@@ -55,11 +59,11 @@ struct FingerprintTensor {
   std::string_view name;
   std::string_view type;
   absl::Span<const int64_t> shape;
-  absl::Span<const std::byte> data;  // where one of the files is mapped
+  absl::Span<const std::byte> data;  // in the mapping of one of the files
 };
 
-/// `record`: all that comes before the number of tensors. REQUIRES: `tensors` in byte order of their names.
-/// Errors: a file that changed since it was mapped, or that cannot be read.
+/// `record`: all that comes before the number of tensors. REQUIRES: `tensors` are in byte order of their
+/// names. Returns an error if a file changed since it was mapped, or cannot be read.
 absl::StatusOr<uint64_t> FingerprintOf(FingerprintRecord record, absl::Span<const FingerprintTensor> tensors,
                                        absl::Span<const MappedFile> files);
 

@@ -24,7 +24,8 @@ constexpr char kReadTypes[] =
     "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS or MXFP4";
 
 static_assert(std::has_single_bit(kAlignmentDefault) && kAlignmentDefault <= limits::kGgufAlignmentMax);
-// Bytes of one element; 0 for strings, whose length varies, and for what is no element.
+// Returns the bytes of an element; 0 for strings, whose length varies, and for numbers that are not an
+// element type.
 size_t ElementBytes(GgufType type) {
   switch (type) {
     case GgufType::kU8:
@@ -60,7 +61,7 @@ std::string_view TextOf(absl::Span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads a file front to back; every step says whether the bytes were there.
+// Reads a file sequentially; every step returns whether the bytes exist.
 class Cursor {
  public:
   explicit Cursor(absl::Span<const std::byte> bytes) : bytes_(bytes) {}
@@ -161,7 +162,7 @@ class Parser {
           key, fmt::format("a name of {} bytes, expected 1 to {}", key.size(), limits::kGgufKeyBytesMax));
     }
     const auto [slot, inserted] = parsed_.metadata.emplace(key, GgufValue{});
-    if (!inserted) return KeyError(key, "is there twice, expected once");
+    if (!inserted) return KeyError(key, "occurs twice, expected once");
     GgufValue& value = slot->second;
     RETURN_IF_ERROR(ReadType(key, value.type));
     if (value.type == GgufType::kArray) {
@@ -194,7 +195,7 @@ class Parser {
   bool SkipElements(const GgufValue& value) {
     if (const size_t bytes = ElementBytes(value.type); bytes > 0)
       return value.count <= in_.left() / bytes && in_.Skip(value.count * bytes);
-    if (value.count > in_.left() / sizeof(uint64_t)) return false;  // a string is at least its length
+    if (value.count > in_.left() / sizeof(uint64_t)) return false;  // a string has at least its length
     std::string_view text;
     for (uint64_t i = 0; i < value.count; ++i) {
       if (!in_.TakeString(text)) return false;
@@ -231,7 +232,7 @@ class Parser {
                                            limits::kGgufTensorNameBytesMax));
     }
     const auto [slot, inserted] = parsed_.tensors.emplace(name, GgufTensor{});
-    if (!inserted) return TensorError(name, "is there twice, expected once");
+    if (!inserted) return TensorError(name, "occurs twice, expected once");
     GgufTensor& tensor = slot->second;
     RETURN_IF_ERROR(ReadShape(name, tensor.shape));
     uint32_t type = 0;
@@ -277,7 +278,7 @@ class Parser {
                        fmt::format("shape {}, expected a product within 63 bits", ShapeToString(shape)));
   }
 
-  // Tensors lie in the order of their offsets, each padded to the alignment.
+  // Tensors are stored in the order of their offsets, each padded to the alignment.
   absl::Status PlaceData(std::vector<Entry>& entries, uint64_t alignment) const {
     NUMOE_CHECK(std::has_single_bit(alignment)) << alignment;
     NUMOE_CHECK_EQ(entries.size(), parsed_.tensors.size());
@@ -371,7 +372,7 @@ std::optional<std::vector<std::string_view>> GgufValue::Strings() const {
   std::vector<std::string_view> texts(count);
   for (std::string_view& text : texts) {
     const bool whole = in.TakeString(text);
-    NUMOE_CHECK(whole) << "the parser has walked over these strings";
+    NUMOE_CHECK(whole) << "the parser must have checked these strings";
   }
   return texts;
 }

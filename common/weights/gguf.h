@@ -1,13 +1,13 @@
-// One GGUF file, versions 2 and 3: metadata and tensor headers, parsed and checked completely before any
-// tensor is touched.
+// One GGUF file of version 2 or 3: its metadata and tensor headers, parsed and checked completely before any
+// tensor is read.
 //
 // Format (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md), little-endian: "GGUF", u32 version, u64
-// tensor count, u64 key count, the keys, the tensors' headers, zeros up to general.alignment (32 unless it
-// says otherwise), data. Checked: counts against weights_limits.h and the file's size, types, lengths,
-// booleans, no arrays of arrays, duplicate keys and names, dimensions, whole blocks in each row, sizes
-// without overflow, offsets (aligned, in order, no overlap, no hole but padding) and that the file holds all
-// data. Pure: works on bytes, so that it can be fuzzed. Errors name the file, the key or tensor, what was
-// found and what was expected. Everything returned is a view of the file's bytes.
+// tensor count, u64 key count, the keys, the tensors' headers, zeros up to general.alignment (32 unless that
+// key exists), data. It checks counts against weights_limits.h and the file's size, types, lengths, booleans,
+// that there are no arrays of arrays, duplicate keys and names, dimensions, whole blocks in each row, sizes
+// without overflow, offsets (aligned, in order, without overlaps and without holes except padding), and that
+// the file contains all data. A pure function of bytes, so that it can be fuzzed. Errors name the file, the
+// key or tensor, what was found and what was expected. Everything returned is a view of the file's bytes.
 #pragma once
 
 #include <cstdint>
@@ -46,10 +46,10 @@ struct GgufValue {
   GgufType type = GgufType::kU32;  // of the elements; never kArray
   bool is_array = false;
   uint64_t count = 1;
-  absl::Span<const std::byte> data;  // the elements as stored: strings with their lengths
+  absl::Span<const std::byte> data;  // the elements as stored; strings have their lengths
 
-  /// nullopt if the value is of another kind, is an array, or is an integer beyond int64.
-  std::optional<int64_t> Integer() const;  // writers differ in width and sign: any integer type
+  /// nullopt if the value has another type, is an array, or is an integer beyond int64.
+  std::optional<int64_t> Integer() const;  // any integer type, because writers differ in width and sign
   std::optional<double> Number() const;    // any integer or float type
   std::optional<bool> Bool() const;
   std::optional<std::string_view> String() const;
@@ -57,13 +57,13 @@ struct GgufValue {
   std::optional<std::vector<std::string_view>> Strings() const;
   std::optional<std::vector<int64_t>> Integers() const;
 
-  /// For messages: `7`, `"text"`, `an array of 3 strings`.
+  /// Returns a text for messages: `7`, `"text"`, `an array of 3 strings`.
   std::string Describe() const;
 };
 
 struct GgufTensor {
   GgmlType type = GgmlType::kF32;
-  Shape shape;                       // row-major, [out, in]: the reverse of the order in the file
+  Shape shape;                       // row-major, [out, in], the reverse of the order in the file
   absl::Span<const std::byte> data;  // rows of whole blocks
 };
 
@@ -72,10 +72,10 @@ struct GgufFile {
   std::map<std::string, GgufTensor, std::less<>> tensors;
   absl::Span<const std::byte> header;  // everything before the data
 
-  /// nullptr: there is no such key or tensor.
+  /// Returns nullptr if there is no such key or tensor.
   const GgufValue* Key(std::string_view name) const;
   const GgufTensor* Tensor(std::string_view name) const;
-  /// "" if there is no such key, or its value is no string.
+  /// Returns "" if there is no such key, or if its value is not a string.
   std::string Text(std::string_view key) const;
 };
 

@@ -43,12 +43,12 @@ MatrixFormat FormatOf(GgmlType type) {
   }
 }
 
-// Rows [first, first + rows) of a tensor seen as rows of `cols` values.
+// Returns rows [first, first + rows) of a tensor that is seen as rows of `cols` values.
 MatrixView RowsOf(const GgufTensor& tensor, int64_t first, int64_t rows, int64_t cols) {
   const GgmlTraits& traits = TraitsOf(tensor.type);
   const int64_t row_bytes = cols / traits.block_values * traits.block_bytes;
   NUMOE_CHECK(first >= 0 && rows > 0 && cols % traits.block_values == 0);
-  // A span's part ends where the span does, without a word.
+  // A part of a span is cut at its end without an error, so this checks it.
   NUMOE_CHECK_LE(static_cast<size_t>((first + rows) * row_bytes), tensor.data.size());
   return {.format = FormatOf(tensor.type),
           .rows = rows,
@@ -93,7 +93,7 @@ class GgufCheckpoint final : public Checkpoint {
                                         const ModelConfig& config) const override {
     if (const auto expert = ParseExpertModule(module)) return FindExpert(*expert, rows, cols, config);
     ASSIGN_OR_RETURN(const Named found, FindNamed(std::string(module).append(kWeight)));
-    // One matrix for each head is stored as such.
+    // A matrix for each head is stored in three dimensions.
     const Shape& shape = found.tensor->shape;
     if (shape.size() == 3 && shape[2] == cols && shape[0] <= rows && shape[0] * shape[1] == rows)
       return RowsOf(*found.tensor, 0, rows, cols);

@@ -25,7 +25,8 @@ constexpr int kDeepSeekVocab = 129'280, kDeepSeekExperts = 256;
 constexpr const char* kStopNames[] = {"<|im_end|>", "<|endoftext|>", "[EOS]", "[EOT]",
                                       "<｜end▁of▁sentence｜>"};
 
-// The keys that begin with `prefix`, without it. Arrays become a description: nothing here reads one.
+// Returns the keys that begin with `prefix`, without it. Arrays become a description, because nothing here
+// reads one.
 json FieldsOf(const GgufFile& file, std::string_view prefix) {
   json fields = json::object();
   const auto& metadata = file.metadata;
@@ -85,11 +86,12 @@ void ReadCommon(ConfigFields& f, const GgufFile& file, ModelConfig& c) {
   c.num_experts = f.Int({"expert_count"}, 1, limits::kExpertsMax);
   c.experts_per_token = f.Int({"expert_used_count"}, 1, std::min(limits::kExpertsPerTokenMax, c.num_experts));
   c.routed_scaling_factor = f.Double({"expert_weights_scale"}, 0, 1e6, 1.0);
-  if (c.routed_scaling_factor == 0) c.routed_scaling_factor = 1.0;  // how some converters write "none"
+  if (c.routed_scaling_factor == 0)
+    c.routed_scaling_factor = 1.0;  // some converters write "none" in this way
   c.rope.theta = f.Double({"rope.freq_base"}, limits::kThetaMin, limits::kThetaMax, 10000.0);
 }
 
-// `mscale_all_dim` is set by the caller: the architectures differ.
+// The caller sets `mscale_all_dim`, because the architectures differ.
 void ReadYarn(ConfigFields& f, const GgufFile& file, RopeConfig& rope) {
   const std::string type = f.String({"rope.scaling.type"}, "none");
   if (type == "none") return;
@@ -107,7 +109,8 @@ void ReadYarn(ConfigFields& f, const GgufFile& file, RopeConfig& rope) {
   f.Only("rope.scaling.yarn_ext_factor", 1.0);
 }
 
-// Head sizes: newer files give the compressed ones in key_length and the heads' own in key_length_mla.
+// Reads the head sizes. Newer files have the compressed ones in key_length and those of the heads in
+// key_length_mla.
 void ReadMlaHeads(ConfigFields& f, ModelConfig& c) {
   c.kv_lora_rank = f.Int({"attention.kv_lora_rank"}, 1, limits::kRankMax);
   c.q_lora_rank = f.Int({"attention.q_lora_rank"}, 0, limits::kRankMax, 0);
@@ -131,7 +134,7 @@ void ReadDeepSeek(ConfigFields& f, const GgufFile& file, ModelConfig& c) {
   c.rope.layout = RopeLayout::kInterleaved;
   c.rope.dim = c.qk_rope_head_dim;
   ReadYarn(f, file, c.rope);
-  // The softmax scale's factor is 1 + multiplier * ln(factor), the rotation's is 1.
+  // The factor of the softmax scale is 1 + multiplier * ln(factor); that of the rotation is 1.
   c.rope.yarn.mscale_all_dim = 10 * f.Double({"rope.scaling.yarn_log_multiplier"}, 0, 10, 0.0);
   c.rope.yarn.mscale = c.rope.yarn.mscale_all_dim;
   c.num_shared_experts = f.Int({"expert_shared_count"}, 0, limits::kSharedExpertsMax, 0);
@@ -173,12 +176,13 @@ void ReadQwen3(ConfigFields& f, const GgufFile& file, ModelConfig& c) {
   c.rope.dim = c.head_dim;
   ReadYarn(f, file, c.rope);
   c.scoring = GateScoring::kSoftmax;
-  c.norm_topk_prob = f.Bool({"expert_weights_norm"}, true);  // the architecture's own; rarely written
+  c.norm_topk_prob =
+      f.Bool({"expert_weights_norm"}, true);  // the architecture's default; files rarely have it
   f.Only("expert_shared_count", 0);
   c.layer_is_moe.assign(static_cast<size_t>(c.num_layers), true);
 }
 
-// Ids of the keys, and control tokens by name.
+// Returns the ids that keys name, and control tokens by their names.
 absl::Status ReadTokens(const GgufFile& file, const std::string& path, ModelConfig& c) {
   const json tokenizer = FieldsOf(file, "tokenizer.ggml.");
   ConfigFields f(tokenizer, path, "tokenizer.ggml.");
@@ -193,7 +197,7 @@ absl::Status ReadTokens(const GgufFile& file, const std::string& path, ModelConf
   if (tokens == nullptr || types == nullptr) return absl::OkStatus();
   const auto names = tokens->Strings();
   const auto kinds = types->Integers();
-  if (!names || !kinds) return absl::OkStatus();  // the tokenizer says what is wrong
+  if (!names || !kinds) return absl::OkStatus();  // the tokenizer reports the error
   const size_t count = std::min({names->size(), kinds->size(), static_cast<size_t>(c.vocab_size)});
   for (size_t id = 0; id < count; ++id) {
     if ((*kinds)[id] != kControl) continue;

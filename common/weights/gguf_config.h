@@ -1,10 +1,11 @@
-// ModelConfig and sampling defaults from a GGUF file's metadata.
+// Reads ModelConfig and sampling defaults from a GGUF file's metadata.
 //
-// Architectures deepseek2 (DeepSeek-V3/R1, Kimi-K2 and K2.5's text model) and qwen3moe, with the keys that
-// llama.cpp's converters write. What files leave out is taken as their readers take it, but where that is
-// known to be wrong: files of Kimi-K2 without YaRN betas have 1 and 1, files of DeepSeek-V3 without expert
-// groups have 4 of 8. Stop tokens are eos and eot, and every control token by the name of one, because
-// converters name only one of a model's several. Errors name file, key, what was found and what was expected.
+// It knows the architectures deepseek2 (DeepSeek-V3/R1, Kimi-K2 and K2.5's text model) and qwen3moe, with the
+// keys that llama.cpp's converters write. Missing keys get llama.cpp's defaults, except where these are known
+// to be wrong: if a file of Kimi-K2 lacks the YaRN betas, both are 1, and if a file of DeepSeek-V3 lacks the
+// expert groups, the gate uses 4 groups of 8. Stop tokens are eos, eot and every control token with the
+// name of one, because converters name only one of a model's stop tokens. Errors name the file, the key, what
+// was found and what was expected.
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ bool IsNumber(std::string_view text) {
   return text.size() == kNumberDigits && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "name-00002-of-00005.gguf": part 2 of 5 of "name". Other names are whole files.
+// Parses "name-00002-of-00005.gguf", which is part 2 of 5 of "name". Other names are complete files.
 SplitName ParseSplitName(const fs::path& file) {
   const std::string stem = file.stem().string();
   constexpr size_t kTail = 1 + kNumberDigits + kOf.size() + kNumberDigits;
@@ -54,7 +54,7 @@ fs::path PartOf(const fs::path& dir, const SplitName& name, int part) {
   return dir / fmt::format("{}-{:05}-of-{:05}{}", name.stem, part, name.parts, kExtension);
 }
 
-// Projectors of vision models lie beside the model they belong to.
+// The projectors of vision models are in the same folder as the model.
 bool IsProjector(const fs::path& file) { return file.filename().string().rfind("mmproj", 0) == 0; }
 
 absl::StatusOr<std::optional<fs::path>> LocateInFolder(const fs::path& dir) {
@@ -62,7 +62,7 @@ absl::StatusOr<std::optional<fs::path>> LocateInFolder(const fs::path& dir) {
     std::error_code ignored;
     if (fs::exists(dir / name, ignored)) return std::nullopt;
   }
-  std::map<std::string, fs::path> models;  // stem: its file, or its first part
+  std::map<std::string, fs::path> models;  // from a stem to its file, or its first part
   std::error_code error;
   for (auto it = fs::directory_iterator(dir, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
@@ -108,7 +108,7 @@ absl::StatusOr<std::unique_ptr<GgufModel>> GgufModel::Open(const fs::path& file)
 }
 
 absl::Status GgufModel::AddPart(const fs::path& file, int part, int parts) {
-  NUMOE_CHECK_EQ(files_.size() + 1, static_cast<size_t>(part)) << "parts come in their order";
+  NUMOE_CHECK_EQ(files_.size() + 1, static_cast<size_t>(part)) << "parts must be added in order";
   const std::string name = file.string();
   absl::StatusOr<MappedFile> mapped = MappedFile::Open(file);
   if (!mapped.ok() && part > 1)
@@ -137,7 +137,7 @@ absl::Status GgufModel::CheckSplit(const GgufFile& header, const std::string& na
         "{}: key {}: is {}, expected {}: parts of a split model are named STEM-0000I-of-0000N.gguf", name,
         key, it == header.metadata.end() ? "missing" : it->second.Describe(), expected));
   };
-  // The splitting tool writes a count of 0 or 1 into a file that stayed whole.
+  // The splitting tool writes a count of 0 or 1 into a file that was not split.
   if (parts == 1) {
     const auto it = header.metadata.find("split.count");
     if (it == header.metadata.end() || it->second.Integer() == 0) return absl::OkStatus();

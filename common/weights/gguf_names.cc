@@ -54,7 +54,7 @@ constexpr bool Distinct(const Row (&rows)[kRows]) {
   }
   return true;
 }
-static_assert(Distinct(kModel) && Distinct(kLayer), "every name has one other");
+static_assert(Distinct(kModel) && Distinct(kLayer), "every name must occur once");
 bool TakePrefix(std::string_view& text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
   text.remove_prefix(prefix.size());

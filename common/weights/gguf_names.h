@@ -1,8 +1,8 @@
-// GGUF's names for the tensors that the engine asks for by their Hugging Face names.
+// Translates the Hugging Face names of tensors to GGUF's names.
 //
-// One table for the architectures deepseek2 and qwen3moe (llama.cpp, gguf-py/gguf/constants.py). kv_b_proj
-// may be stored in two halves instead, which have no Hugging Face name and are asked for as k_b_proj (each
-// head's matrix transposed: [heads * latent, nope]) and v_b_proj ([heads * v_head, latent]). Pure.
+// One table serves the architectures deepseek2 and qwen3moe (llama.cpp, gguf-py/gguf/constants.py). kv_b_proj
+// may be stored in two halves instead. These have no Hugging Face name and are called k_b_proj (each head's
+// matrix transposed: [heads * latent, nope]) and v_b_proj ([heads * v_head, latent]). Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace numoe {
 
-/// "blk.3.attn_output.weight" for "model.layers.3.self_attn.o_proj.weight"; nullopt for what is no tensor of
-/// its own (a routed expert) or has no name in GGUF.
+/// Returns "blk.3.attn_output.weight" for "model.layers.3.self_attn.o_proj.weight"; nullopt if the name has
+/// no tensor of its own (a routed expert) or no name in GGUF.
 std::optional<std::string> GgufName(std::string_view tensor);
 
-/// One matrix of a routed expert: "model.layers.3.mlp.experts.17.gate_proj".
+/// A matrix of a routed expert: "model.layers.3.mlp.experts.17.gate_proj".
 struct ExpertModule {
   int64_t layer = 0;
   int64_t expert = 0;

@@ -19,7 +19,7 @@
 namespace numoe {
 namespace {
 
-// cachestat(2), of Linux 6.5, which the C library's headers may not know.
+// cachestat(2), which exists since Linux 6.5, and which the C library's headers may lack.
 constexpr long kCachestatCall = 451;
 struct CachestatRange {
   uint64_t offset = 0;
@@ -30,8 +30,9 @@ struct Cachestat {
   uint64_t dirty = 0, writeback = 0, evicted = 0, recently_evicted = 0;
 };
 
-// Whether the page cache holds all of the range, as far as the kernel says. cachestat takes a tenth of
-// mincore's time, which looks every page up anew; an older kernel or a container's filter lacks it.
+// Returns whether the page cache holds all of the range, as far as the kernel says. cachestat takes a tenth
+// of mincore's time, because mincore looks up every page separately; older kernels and the filters of some
+// containers do not have it.
 bool IsCached(int fd, uint64_t offset, absl::Span<const std::byte> mapped) {
   NUMOE_DCHECK(!mapped.empty());
   const CachestatRange range{offset, mapped.size()};
@@ -46,7 +47,8 @@ const char* KindOf(mode_t mode) {
   return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a FIFO (named pipe)" : "a device";
 }
 
-// Failures of the system that may be gone at the next try: a share that is away, too many open files.
+// Returns whether an error of the system may be gone at the next try: a share that is unavailable, too many
+// open files.
 bool MayPass(int code) {
   return code == EIO || code == ESTALE || code == ETIMEDOUT || code == EMFILE || code == ENFILE ||
          code == ENOMEM || code == EINTR || code == EAGAIN;
@@ -57,8 +59,9 @@ absl::Status NotRegular(const std::filesystem::path& path, const char* found) {
       fmt::format("{}: is {}, expected a regular file; put the file itself there", path.string(), found));
 }
 
-// The same file once more, past the page cache; -1: its file system does not take that. By its descriptor, as
-// another file may have its name by now; where /proc does not help, by the name, and only if it is the same.
+// Opens the same file again, without the page cache; -1 if its file system does not allow that. It uses the
+// descriptor, because another file may have the name by now. If /proc does not help, it uses the name, and
+// checks that it is the same file.
 FileDescriptor OpenDirect(int buffered, const std::filesystem::path& path, const FileIdentity& identity) {
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_DIRECT;
   FileDescriptor direct(open(fmt::format("/proc/self/fd/{}", buffered).c_str(), kFlags));
@@ -72,8 +75,8 @@ FileDescriptor OpenDirect(int buffered, const std::filesystem::path& path, const
 
 }  // namespace
 
-// Opening a FIFO waits for somebody who writes to it, which may be never: not with O_NONBLOCK. It is taken
-// off again, as io_uring refuses to wait for a regular file's blocks where it is set.
+// Opening a FIFO waits for a writer, possibly forever, unless O_NONBLOCK is set. The flag is removed
+// afterwards, because with it io_uring does not wait for a regular file's blocks.
 absl::StatusOr<FileDescriptor> OpenRegularFile(const std::filesystem::path& path) {
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) {
@@ -105,7 +108,7 @@ absl::StatusOr<FileIdentity> IdentityOf(int fd, const std::filesystem::path& pat
 absl::Status ShortReadError(const std::filesystem::path& path, uint64_t offset, uint64_t found,
                             uint64_t expected) {
   return absl::DataLossError(fmt::format(
-      "{}: {} bytes at offset {}, expected {}: the file is shorter than its header says, or somebody "
+      "{}: {} bytes at offset {}, expected {}: the file is shorter than its header says, or another program "
       "is changing it; copy it again",
       path.string(), found, offset, expected));
 }
@@ -117,9 +120,9 @@ absl::Status ReadFully(int fd, const std::filesystem::path& path, uint64_t offse
     const ssize_t got = pread(fd, out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      return absl::DataLossError(fmt::format(
-          "{}: cannot read {} bytes at offset {}: {}; check the disk or the share that it lies on",
-          path.string(), out.size(), offset, std::strerror(errno)));
+      return absl::DataLossError(
+          fmt::format("{}: cannot read {} bytes at offset {}: {}; check the disk or the share on which it is",
+                      path.string(), out.size(), offset, std::strerror(errno)));
     }
     if (got == 0) return ShortReadError(path, offset, done, out.size());
     done += static_cast<size_t>(got);
@@ -151,7 +154,7 @@ absl::StatusOr<std::unique_ptr<InputFile>> InputFile::Open(const MappedFile& map
 bool InputFile::ReadCached(uint64_t offset, absl::Span<const std::byte> mapped, absl::Span<std::byte> out) {
   NUMOE_CHECK_LE(out.size(), mapped.size());
   if (in_memory_) return ReadFully(buffered_fd_.get(), path_, offset, out).ok();
-  // Asked first: a read that waits for nothing still starts reading ahead where it finds nothing.
+  // This is asked first, because even a read that does not wait starts readahead if it finds nothing.
   if (!cache_known_.load(std::memory_order_relaxed) ||
       !IsCached(buffered_fd_.get(), offset, mapped.first(out.size())))
     return false;
@@ -191,7 +194,7 @@ absl::Status CopyBytes(const MappedFile& mapped, absl::Span<const std::byte> par
       std::memcpy(out.data(), blocks + range.skip, out.size());
       return absl::OkStatus();
     }
-    file->GiveUpDirect();  // refused or short: the buffered read says what is wrong
+    file->GiveUpDirect();  // refused or too short; the buffered read reports the error
   }
   const absl::Status status = ReadFully(file->fd(), file->path(), offset, out);
   file->DropCache(range.offset, range.size);

@@ -1,9 +1,9 @@
 // A whole file mapped read-only; unmapped when destroyed.
 //
 // Errors name the path and the reason. An empty file maps to an empty span. The file must not shrink while
-// its bytes are used through the mapping: that is a SIGBUS. Who reads much, or from files that somebody may
-// still be writing, takes the mapping as an address space only and reads through InputFile (input_file.h).
-// Move-only; const access from any thread.
+// its bytes are used through the mapping, because that is a SIGBUS. Code that reads much, or reads files that
+// another program may still be writing, uses the mapping only for addresses and reads through InputFile
+// (input_file.h). Move-only; const access from any thread.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace numoe {
 
-/// Which file, in which state: equal iff the content is the one that was opened.
+/// Identifies a file and its state: equal if and only if the content is the one that was opened.
 struct FileIdentity {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -37,7 +37,7 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   const FileIdentity& identity() const { return identity_; }
 
-  /// Whether `part` lies in this mapping.
+  /// Returns whether `part` is in this mapping.
   bool Holds(absl::Span<const std::byte> part) const;
 
  private:
@@ -46,11 +46,12 @@ class MappedFile {
   FileIdentity identity_;
 };
 
-/// Whether the page cache holds all of `part`, a piece of a MappedFile, as far as the kernel says: it says
-/// yes to everything about files that this user could not write (mincore(2)). Touches nothing.
+/// Returns whether the page cache holds all of `part`, a piece of a MappedFile, as far as the kernel says.
+/// For files that this user could not write the kernel always says yes (mincore(2)). It does not touch the
+/// bytes.
 bool InPageCache(absl::Span<const std::byte> part);
 
-/// The text of a file of at most `bytes_max` bytes.
+/// Returns the text of a file of at most `bytes_max` bytes.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path, uint64_t bytes_max);
 
 }  // namespace numoe

@@ -1,4 +1,4 @@
-// MatrixView decoding: the definition of what every stored weight format means.
+// Decodes MatrixView. This code defines what every stored weight format means.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -36,7 +36,8 @@ float LoadScale(const MatrixView& m, int64_t index) {
   return 0;
 }
 
-// Elements [col_begin, col_end) of row `row`: whole blocks in place, those at the ends through a copy.
+// Decodes elements [col_begin, col_end) of row `row`: whole blocks in place, and those at the ends through a
+// copy.
 void DecodeGgmlRow(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
   const GgmlTraits& traits = TraitsOf(m.ggml);
   const int64_t width = traits.block_values;
@@ -59,8 +60,8 @@ void DecodeGgmlRow(const MatrixView& m, int64_t row, int64_t col_begin, int64_t 
   }
 }
 
-// Elements [col_begin, col_end) of row `row`, before their scales. One loop per format: this runs over whole
-// models.
+// Decodes elements [col_begin, col_end) of row `row`, without their scales. There is one loop for each
+// format, because this runs over whole models.
 void DecodeCodes(const MatrixView& m, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
   const auto fill = [&](auto decode) {
     for (int64_t c = col_begin; c < col_end; ++c) out[c - col_begin] = decode(c);

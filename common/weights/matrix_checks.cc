@@ -12,8 +12,8 @@
 namespace numoe {
 namespace {
 
-// A float of any width is infinite or NaN iff all bits of its exponent are set. One vector pass over blocks:
-// the first such index, or -1.
+// A float of any width is infinite or NaN if and only if all bits of its exponent are set. Returns the first
+// such index, or -1, with one vector pass over blocks.
 template <typename Word>
 int64_t FindExponent(absl::Span<const std::byte> bytes, Word exponent) {
   constexpr size_t kBlock = 4096 / sizeof(Word);

@@ -51,8 +51,8 @@ void ReadRope(ConfigFields& f, RopeConfig& rope) {
   f.Absorb(s);
 }
 
-// compressed-tensors: every group must be what FindMatrix reads, signed 4-bit weights with a scale for 32
-// columns.
+// compressed-tensors: every group must be in the format that FindMatrix reads, signed 4-bit weights with a
+// scale for 32 columns.
 void ReadInt4(ConfigFields& f, ModelConfig& config) {
   f.Must("format", "pack-quantized");
   f.Only("quantization_status", "compressed");
@@ -131,7 +131,7 @@ void ReadCommon(ConfigFields& f, ModelConfig& c) {
   c.num_experts = f.Int({"n_routed_experts", "num_experts", "num_local_experts"}, 1, limits::kExpertsMax);
   c.experts_per_token =
       f.Int({"num_experts_per_tok"}, 1, std::min(limits::kExpertsPerTokenMax, c.num_experts));
-  // No defaults for what changes the result without a trace: the published files all state it.
+  // There are no defaults for fields that change the result unnoticed; the published files have them all.
   c.norm_topk_prob = f.Bool({"norm_topk_prob"});
   f.Only("hidden_act", "silu");
   f.Only("attention_bias", false);
@@ -239,7 +239,7 @@ absl::StatusOr<json> ReadObject(const std::filesystem::path& path) {
   return ParseObject(text, path.string());
 }
 
-// generation_config.json is optional; one that is there but cannot be read is an error.
+// generation_config.json is optional, but if it exists and cannot be read, that is an error.
 absl::StatusOr<json> ReadGenerationConfig(const std::filesystem::path& path) {
   absl::StatusOr<json> root = ReadObject(path);
   if (absl::IsNotFound(root.status())) return json::object();
@@ -320,7 +320,7 @@ absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::filesystem:
   defaults.temperature = f.Double({"temperature"}, 0, 100, 1.0);
   defaults.top_p = f.Double({"top_p"}, 0, 1, 1.0);
   defaults.top_k =
-      std::max(0, f.Int({"top_k"}, -1, limits::kVocabularyMax, 0));  // some files write off as -1
+      std::max(0, f.Int({"top_k"}, -1, limits::kVocabularyMax, 0));  // some files have -1 for off
   defaults.min_p = f.Double({"min_p"}, 0, 1, 0.0);
   defaults.repetition_penalty = f.Double({"repetition_penalty"}, 1e-3, 2, 1.0);
   RETURN_IF_ERROR(f.status());

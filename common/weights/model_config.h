@@ -1,10 +1,10 @@
-// What a checkpoint's config.json, or a GGUF file's metadata, says about the architecture, in one spelling
+// The architecture of a model, from a checkpoint's config.json or a GGUF file's metadata, in the same fields
 // for every model family.
 //
-// Reads model_type kimi_k2, deepseek_v3, kimi_k25 (its text_config; tensor names carry a prefix) and
+// It reads model_type kimi_k2, deepseek_v3, kimi_k25 (its text_config; tensor names have a prefix) and
 // qwen3_moe, in the spellings of old and new transformers (torch_dtype/dtype, rope_scaling/rope_parameters,
-// type/rope_type, num_experts/num_local_experts/n_routed_experts). Every value is checked: a wrong one is an
-// InvalidArgument naming the file, the field, what was found and what was expected.
+// type/rope_type, num_experts/num_local_experts/n_routed_experts). Every value is checked. A wrong one is
+// InvalidArgument with the file, the field, what was found and what was expected.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ struct ModelConfig {
   int num_heads = 0;
   int num_kv_heads = 0;      // GQA only
   int head_dim = 0;          // GQA only
-  int q_lora_rank = 0;       // MLA; 0: one plain q_proj
+  int q_lora_rank = 0;       // MLA; 0 means one plain q_proj
   int kv_lora_rank = 0;      // MLA: compressed cache channels (512)
   int qk_nope_head_dim = 0;  // MLA
   int qk_rope_head_dim = 0;  // MLA
@@ -77,30 +77,30 @@ struct ModelConfig {
   int fp8_block_cols = 128;
   int int4_group_size = 32;  // used by pack-quantized tensors only
 
-  int32_t bos_token_id = -1;           // -1: none
-  std::vector<int32_t> eos_token_ids;  // union of all that config and generation_config or GGUF keys name
+  int32_t bos_token_id = -1;           // -1 if there is none
+  std::vector<int32_t> eos_token_ids;  // all that config and generation_config or GGUF keys name
 
-  /// How many layers attend in this way.
+  /// Returns the number of layers with this kind of attention.
   int LayersOf(AttentionKind kind) const {
     return static_cast<int>(std::count(layer_attention.begin(), layer_attention.end(), kind));
   }
 };
 
-/// Sampling defaults a checkpoint ships (generation_config.json); a request overrides each.
+/// The sampling defaults of a checkpoint (generation_config.json); a request may override each.
 struct GenerationDefaults {
   double temperature = 1.0;
   double top_p = 1.0;
-  int top_k = 0;  // 0: off
+  int top_k = 0;  // 0 means off
   double min_p = 0.0;
   double repetition_penalty = 1.0;
 };
 
 /// Parses the text of a config.json. `file` is used in error messages only.
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json, std::string_view file);
-/// Reads MODEL/config.json and, when present, MODEL/generation_config.json (for the stop tokens), or the
+/// Reads MODEL/config.json and, if it exists, MODEL/generation_config.json (for the stop tokens), or the
 /// metadata of the GGUF file that `model` means (gguf_config.h).
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::filesystem::path& model);
-/// Reads MODEL/generation_config.json or a GGUF file's general.sampling; defaults for what is absent.
+/// Reads MODEL/generation_config.json or a GGUF file's general.sampling; what is absent gets its default.
 absl::StatusOr<GenerationDefaults> ReadGenerationDefaults(const std::filesystem::path& model);
 
 }  // namespace numoe

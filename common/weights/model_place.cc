@@ -33,7 +33,7 @@ std::optional<std::string> FromEnvironment(const char* variable) {
   return value;
 }
 
-// Where huggingface_hub keeps what it downloads; nullopt: there is no home to look in.
+// Returns where huggingface_hub stores what it downloads; nullopt if there is no home directory.
 std::optional<fs::path> CacheFolder() {
   if (const auto hub = FromEnvironment("HF_HUB_CACHE")) return *hub;
   if (const auto home = FromEnvironment("HF_HOME")) return fs::path(*home) / "hub";
@@ -42,7 +42,30 @@ std::optional<fs::path> CacheFolder() {
   return std::nullopt;
 }
 
-// ORG/NAME of a folder models--ORG--NAME; "" of others.
+// Where deploy/quickstart.sh --download keeps what it downloads; nullopt if there is no home to look in.
+std::optional<fs::path> OwnFolder() {
+  if (const auto cache = FromEnvironment("XDG_CACHE_HOME")) return fs::path(*cache) / "numoe";
+  if (const auto home = FromEnvironment("HOME")) return fs::path(*home) / ".cache/numoe";
+  return std::nullopt;
+}
+
+// Returns the complete downloads (they have a file READY) of the repository ORG--NAME in our own folder: all
+// of it, or files of it that patterns chose, ORG--NAME--PATTERNS.
+std::vector<std::string> OwnDownloads(const std::string& repository) {
+  std::vector<std::string> found;
+  const std::optional<fs::path> own = OwnFolder();
+  if (!own) return found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(*own, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name != repository && name.rfind(repository + std::string(kCacheSlash), 0) != 0) continue;
+    if (fs::exists(entry.path() / "READY", error)) found.push_back(entry.path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// Returns ORG/NAME for a folder models--ORG--NAME; "" for others.
 std::string RepositoryOf(const fs::path& folder) {
   std::string name = folder.filename().string();
   if (name.rfind(kCachePrefix, 0) != 0) return "";
@@ -74,7 +97,7 @@ std::vector<std::string> Snapshots(const fs::path& cached) {
   return commits;
 }
 
-// The snapshot of a folder of the cache that refs/main names, or the only one.
+// Returns the snapshot of a folder of the cache that refs/main names, or the only one.
 absl::StatusOr<ModelPlace> InCache(const fs::path& cached) {
   std::string commit;
   if (std::ifstream file(cached / "refs/main"); file) {
@@ -99,8 +122,8 @@ absl::StatusOr<ModelPlace> InCache(const fs::path& cached) {
                     .name = name.empty() ? cached.filename().string() : name};
 }
 
-// By the name that was given, not by where a link leads: files of the cache are links to others named by a
-// hash.
+// It uses the name that was given and not the target of a link, because files of the cache are links to files
+// that are named by a hash.
 std::string NameOf(const std::string& model) {
   std::error_code error;
   fs::path path = fs::absolute(model, error).lexically_normal();
@@ -117,7 +140,7 @@ std::string NameOf(const std::string& model) {
 absl::StatusOr<ModelPlace> FindModel(const std::string& asked) {
   NUMOE_CHECK(!asked.empty());
   std::error_code error;
-  // A folder of a training may have snapshots, too, but it has a model of its own.
+  // A folder of a training may have snapshots, too, but it contains a model of its own.
   if (IsFolder(fs::path(asked) / "snapshots") && !fs::exists(fs::path(asked) / "config.json", error))
     return InCache(asked);
   if (fs::exists(asked, error)) return ModelPlace{.path = asked, .name = NameOf(asked)};
@@ -133,12 +156,17 @@ absl::StatusOr<ModelPlace> FindModel(const std::string& asked) {
   folder.replace(folder.find('/'), 1, kCacheSlash);
   if (cache && IsFolder(*cache / (std::string(kCachePrefix) + folder)))
     return InCache(*cache / (std::string(kCachePrefix) + folder));
+  const std::vector<std::string> own = OwnDownloads(folder);
+  if (own.size() == 1) return ModelPlace{.path = own.front(), .name = asked};
+  if (own.size() > 1) {
+    return absl::NotFoundError(fmt::format(
+        "--model={}: there are {} downloads of parts of this repository; start with one of --model={}", asked,
+        own.size(), fmt::join(own, " or --model=")));
+  }
   return absl::NotFoundError(fmt::format(
       "--model={0}: there is no such folder here{1}. Download it with `numoe-download --repo {0} --to "
-      "FOLDER` "
-      "(deploy/download/numoe-download), for a GGUF repository with --include '*Q4_K_M*' or the like, and "
-      "start with "
-      "--model=FOLDER",
+      "FOLDER` (deploy/download/numoe-download), for a GGUF repository with --include '*Q4_K_M*' or the "
+      "like, and start with --model=FOLDER",
       asked, cache ? fmt::format(", and no copy in Hugging Face's cache ({})", cache->string()) : ""));
 }
 

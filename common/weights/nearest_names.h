@@ -1,7 +1,7 @@
-// What a missing tensor may have been meant to be: the neighbours in name order, usually the same layer with
-// another spelling.
+// Suggests what a missing tensor may have been meant to be: the neighbours in name order, usually the same
+// layer with another spelling.
 //
-// For error messages of both kinds of checkpoint. Pure.
+// It is for error messages of both kinds of checkpoint. A pure function.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace numoe {
 
-/// "; nearest by name: A, B". `names` is a map ordered by name.
+/// Returns "; nearest by name: A, B". `names` is a map ordered by name.
 template <typename Map>
 std::string NearestNames(const Map& names, std::string_view name) {
   if (names.empty()) return "; the checkpoint holds no tensors";

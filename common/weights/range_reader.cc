@@ -44,7 +44,7 @@ void RangeReader::Submit(int slot) {
                   .slot = slot});
 }
 
-// Whether the read is over; otherwise it must be submitted again.
+// Returns whether the read is finished; otherwise it must be submitted again.
 bool RangeReader::Complete(Slot& s, int64_t result, absl::Status& status) {
   if (result == -EINTR || result == -EAGAIN) return false;
   if (result == -EINVAL && s.direct) {
@@ -53,7 +53,7 @@ bool RangeReader::Complete(Slot& s, int64_t result, absl::Status& status) {
   }
   if (result < 0) {
     status = absl::DataLossError(fmt::format(
-        "{}: cannot read {} bytes at offset {}: {}; check the disk or the share that it lies on",
+        "{}: cannot read {} bytes at offset {}: {}; check the disk or the share on which it is",
         s.file->path().string(), s.out.size(), s.offset, std::strerror(static_cast<int>(-result))));
     return true;
   }

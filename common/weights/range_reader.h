@@ -1,11 +1,11 @@
 // RangeReader: one thread's reads of file ranges, several in flight at a time.
 //
-// Begin starts a read, Await returns the next that is complete, in any order. io_uring where the kernel lets
-// this process use it (containers often do not: a real call decides, not a version), else helper threads that
-// call pread. A read that the file system gives in pieces is completed; a direct read that it refuses is
-// repeated through the page cache, and what that brought in is dropped again. Errors name file, offset and
-// what was found; they are results of Await. One thread at a time; Await everything before destroying it and
-// before freeing a buffer.
+// Begin starts a read, and Await returns the next one that is complete, in any order. It uses io_uring if the
+// kernel lets this process use it (containers often do not; a real call decides, not a version), otherwise
+// helper threads that call pread. If the file system returns a read in pieces, it is completed. If it refuses
+// a direct read, that is repeated through the page cache, and what was added to the cache is dropped again.
+// Errors name the file, the offset and what was found; Await returns them. One thread at a time; Await
+// everything before destroying it and before freeing a buffer.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@
 namespace numoe {
 
 struct RangeReaderOptions {
-  int depth = 8;         // reads in flight at most
-  bool io_uring = true;  // false: threads, even where io_uring is allowed
+  int depth = 8;         // the most reads in flight
+  bool io_uring = true;  // false means threads, even if io_uring is allowed
 };
 
-/// What carries reads out: submits them, and returns each once with its byte count or -errno.
+/// Executes reads: submits them, and returns each once with its number of bytes or -errno.
 class ReadQueue {
  public:
   struct Read {
@@ -43,7 +43,7 @@ class ReadQueue {
   virtual Result Wait() = 0;
 };
 
-/// Null where the kernel or the container forbids io_uring.
+/// Returns null if the kernel or the container forbids io_uring.
 std::unique_ptr<ReadQueue> MakeUringQueue(int depth);
 std::unique_ptr<ReadQueue> MakeThreadQueue(int depth);
 
@@ -51,8 +51,9 @@ class RangeReader {
  public:
   explicit RangeReader(const RangeReaderOptions& options);
 
-  /// Reads [offset, offset + out.size()) of `file`, of which the first `needed` bytes must exist: what
-  /// aligning added may lie behind the file's end. REQUIRES: in_flight() < depth; direct files: all aligned.
+  /// Begins to read [offset, offset + out.size()) of `file`. The first `needed` bytes must exist; the rest,
+  /// which was added for alignment, may be beyond the file's end. REQUIRES: in_flight() < depth; for direct
+  /// files all is aligned.
   void Begin(InputFile& file, uint64_t offset, absl::Span<std::byte> out, size_t needed, uint64_t tag);
 
   struct Done {

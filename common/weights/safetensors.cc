@@ -23,8 +23,8 @@ absl::Status Error(std::string_view file, std::string_view tensor, const std::st
   return absl::InvalidArgumentError(fmt::format("{}: tensor {}: {}", file, Printable(tensor), message));
 }
 
-// Entries of `shape` multiplied with the element size; nullopt on a bad entry or where any partial product
-// leaves int64 (so that TensorView::ElementCount cannot overflow either).
+// Returns the product of `shape` and the element size; nullopt for a bad entry, or if any partial product
+// exceeds int64 (so that TensorView::ElementCount cannot overflow either).
 std::optional<uint64_t> ByteCount(const json& shape, size_t element_bytes, Shape& out) {
   NUMOE_DCHECK(out.empty() && element_bytes > 0);
   auto bytes = static_cast<int64_t>(element_bytes);

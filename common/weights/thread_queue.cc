@@ -1,4 +1,5 @@
-// Reads by helper threads that call pread: as many as reads may be in flight, asleep but for the reads.
+// Reads with helper threads that call pread. There is one thread for each read that may be in flight; it
+// sleeps except for its reads.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -15,7 +15,8 @@ class UringQueue final : public ReadQueue {
     if (open_) io_uring_queue_exit(&ring_);
   }
 
-  // Seccomp profiles and kernel.io_uring_disabled forbid the set-up, some profiles only the entering.
+  // Seccomp profiles and kernel.io_uring_disabled forbid the set-up; some profiles forbid only
+  // io_uring_enter.
   bool Open(int depth) {
     if (io_uring_queue_init(static_cast<unsigned>(depth), &ring_, 0) != 0) return false;
     open_ = true;
@@ -31,7 +32,7 @@ class UringQueue final : public ReadQueue {
   void Submit(const Read& read) override {
     NUMOE_DCHECK(read.out != nullptr && 0 < read.size && read.size <= UINT32_MAX);
     io_uring_sqe* entry = io_uring_get_sqe(&ring_);
-    NUMOE_CHECK(entry != nullptr) << "the ring has an entry for each read in flight";
+    NUMOE_CHECK(entry != nullptr) << "the ring must have an entry for each read in flight";
     io_uring_prep_read(entry, read.fd, read.out, static_cast<unsigned>(read.size), read.offset);
     io_uring_sqe_set_data64(entry, static_cast<uint64_t>(read.slot));
     int submitted = 0;

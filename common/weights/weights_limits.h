@@ -1,8 +1,8 @@
 // Limits of checkpoints and of the models in them: files, headers, tensors, shapes.
 //
-// Constants only, with the unit in the name: bytes, or how many. A checkpoint beyond one is refused with an
-// error that names the file and what was found; nothing is truncated. Layers and experts per token, which the
-// transports check, too, are in common/base/limits.h.
+// Constants only, with the unit in the name: bytes, or a number. A checkpoint beyond a limit is refused with
+// an error that names the file and what was found; nothing is truncated. Layers and experts per token, which
+// the transports check, too, are in common/base/limits.h.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 namespace numoe::limits {
 
 // --- checkpoints -----------------------------------------------------------------------------------------
-// The safetensors reference reader refuses headers over 100 MB.
+// The safetensors reference reader refuses headers of more than 100 MB.
 inline constexpr uint64_t kSafetensorsHeaderBytesMax = 100'000'000;
-// The largest published config.json / tokenizer.json are 12 MB (tokenizer.json with merges); 256 MB is
-// absurd.
+// The largest published config.json or tokenizer.json has 12 MB (tokenizer.json with merges); no real one has
+// 256 MB.
 inline constexpr uint64_t kJsonFileBytesMax = 256ull << 20;
 // Kimi-K2.5 has 208,550 tensors in 64 files.
 inline constexpr size_t kCheckpointTensorsMax = 4'000'000;
@@ -25,7 +25,7 @@ inline constexpr uint64_t kGgufKeyBytesMax = 65'535;
 // ggml's reader refuses longer names of tensors, and more dimensions.
 inline constexpr uint64_t kGgufTensorNameBytesMax = 63;
 inline constexpr uint32_t kGgufDimensionsMax = 4;
-// Files align to 32 or 64 bytes; no more than a page of the largest kind makes sense.
+// Files are aligned to 32 or 64 bytes; more than a page of the largest kind makes no sense.
 inline constexpr uint64_t kGgufAlignmentMax = 1ull << 30;
 
 // --- model -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@
 namespace numoe::router {
 namespace {
 
-// One question to all; ends with the last answer.
+// One request to all backends; it ends with the last answer.
 class Asking : public std::enable_shared_from_this<Asking> {
  public:
   Asking(std::shared_ptr<net::Exchange> exchange, AskAllOptions options,
@@ -24,8 +24,8 @@ class Asking : public std::enable_shared_from_this<Asking> {
       for (const auto& weak : self->upstreams_)
         if (const auto upstream = weak.lock()) upstream->Cancel();
     });
-    NUMOE_CHECK_EQ(open_, 0) << "started once";
-    open_ = 1;  // this function
+    NUMOE_CHECK_EQ(open_, 0) << "Start is called once";
+    open_ = 1;  // until this function has sent all
     for (const int backend : options_.backends) Send(backend, backends.ClientOf(backend));
     Close();
   }
@@ -50,11 +50,11 @@ class Asking : public std::enable_shared_from_this<Asking> {
     };
     events.on_body = [answer](std::string_view bytes) {
       if (answer->reply.body.size() + bytes.size() > limits::kRouterGatherBytesMax)
-        return absl::ResourceExhaustedError("an answer that is too long");
+        return absl::ResourceExhaustedError("the answer is too long to be merged");
       answer->reply.body += bytes;
       return absl::OkStatus();
     };
-    // Holds the client, which outlives its exchange.
+    // The function holds the client, which must outlive its exchange.
     events.on_end = [self = shared_from_this(), answer, client](const absl::Status& end) {
       if (end.ok() && !self->options_.heads_only && IsFinalStatus(answer->reply.status))
         self->replies_.push_back(std::move(answer->reply));

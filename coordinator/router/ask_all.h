@@ -1,8 +1,8 @@
-// AskAll: the same request to several backends, and what they answered.
+// AskAll: sends the same request to several backends and collects their answers.
 //
-// Runs on the exchange's executor; `done` is called once there, unless the client goes away before. Answers
-// come in the backends' order and are bounded; one that is too long, broken off or never came is not there.
-// With `heads_only` their bodies are left unread.
+// AskAll runs on the exchange's executor and calls `done` there once, unless the client disconnects before.
+// The answers are sorted by backend and their length is limited; an answer that is too long, incomplete or
+// missing is left out. With `heads_only` the bodies are not read.
 #pragma once
 
 #include <functional>

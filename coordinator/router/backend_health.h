@@ -1,8 +1,8 @@
-// What a backend's /health says, and its errors, read.
+// Reads what a backend answers to /health, and the codes of its errors.
 //
-// 200 is ready. A coordinator that answers "degraded" (a worker is lost) or "stuck" takes requests that wait
-// until it is well again; "starting", "draining" and what nobody knows takes none. Pure function of outside
-// bytes.
+// Status 200 is kReady. A coordinator that answers "degraded" (it has lost a worker) or "stuck" takes
+// requests, which wait until it works again; one that answers "starting", "draining" or anything else takes
+// none. Pure functions of bytes from outside.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ namespace numoe::router {
 
 struct HealthAnswer {
   BackendHealth health = BackendHealth::kOut;
-  std::string detail;  // "" if it is ready
+  std::string detail;  // "" for kReady
 };
 
 HealthAnswer ReadHealth(int http_status, std::string_view body);
-/// The code of an error that a coordinator answers; "" if there is none.
+/// Returns the code of a coordinator's error; "" if it has none.
 std::string ErrorCodeOf(std::string_view body);
 
 }  // namespace numoe::router

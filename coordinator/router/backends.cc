@@ -30,7 +30,8 @@ const char* HealthName(BackendHealth health) {
   return kNames[static_cast<size_t>(health)];
 }
 
-// The endpoints of one family: a host that has addresses of both is one backend and not two.
+// Returns the endpoints of one address family, so that a host with addresses of both is one backend and not
+// two.
 std::set<tcp::endpoint> OfFirstFamily(const tcp::resolver::results_type& found) {
   std::set<tcp::endpoint> endpoints;
   for (const auto& entry : found) {
@@ -44,7 +45,7 @@ std::set<tcp::endpoint> OfFirstFamily(const tcp::resolver::results_type& found) 
 
 absl::StatusOr<std::unique_ptr<Backends>> Backends::Create(const std::vector<std::string>& urls,
                                                            Metrics& metrics, double refresh_s) {
-  std::vector<std::pair<net::Url, bool>> parsed;  // and whether it is a group's
+  std::vector<std::pair<net::Url, bool>> parsed;  // each URL, and whether it names a group
   std::set<std::string> names;
   for (const std::string& text : urls) {
     const bool group = text.starts_with(kGroupPrefix);
@@ -80,10 +81,10 @@ Backends::~Backends() {
   if (thread_.joinable()) thread_.join();
 }
 
-// Of those that there are, so that what has gone leaves no series behind.
+// Emits the series of the current backends only, so that a backend that was removed has none.
 void Backends::Emit(Metrics& metrics) {
   const auto each = [this](auto&& emit) {
-    for (const MemberPtr& member : All()) emit(member->name, balancer_.StateOf(member->number));
+    for (const BackendPtr& backend : All()) emit(backend->name, balancer_.StateOf(backend->number));
   };
   metrics.Expose(GaugeId::kRouterBackendUp, [each](SampleSink sink) {
     each([&](const std::string& name, const BackendState& state) {
@@ -95,9 +96,9 @@ void Backends::Emit(Metrics& metrics) {
   });
   metrics.Expose(CounterId::kRouterRequests, [each](SampleSink sink) {
     each([&](const std::string& name, const BackendState& state) {
-      for (size_t by = 0; by < kPlacedByCount; ++by) {
-        if (state.placed[by] > 0)
-          sink({name, PlacedByName(static_cast<PlacedBy>(by))}, static_cast<double>(state.placed[by]));
+      for (size_t by = 0; by < kRouteReasonCount; ++by) {
+        if (state.routed[by] > 0)
+          sink({name, RouteReasonName(static_cast<RouteReason>(by))}, static_cast<double>(state.routed[by]));
       }
     });
   });
@@ -111,8 +112,8 @@ void Backends::Emit(Metrics& metrics) {
 }
 
 void Backends::Watch() {
-  NUMOE_CHECK(!thread_.joinable()) << "watched once";
-  for (const MemberPtr& member : All()) asio::post(context_, [this, member] { Look(member); });
+  NUMOE_CHECK(!thread_.joinable()) << "Watch is called once";
+  for (const BackendPtr& backend : All()) asio::post(context_, [this, backend] { CheckHealth(backend); });
   for (const auto& group : groups_) asio::post(context_, [this, one = group.get()] { LookUp(*one); });
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "watch");
@@ -120,40 +121,40 @@ void Backends::Watch() {
   });
 }
 
-Backends::MemberPtr Backends::Find(int backend) const {
+Backends::BackendPtr Backends::Find(int backend) const {
   const MutexLock lock(mutex_);
-  const auto it = members_.find(backend);
-  return it == members_.end() ? nullptr : it->second.member;
+  const auto it = backends_.find(backend);
+  return it == backends_.end() ? nullptr : it->second.backend;
 }
 
-std::vector<Backends::MemberPtr> Backends::All() const {
+std::vector<Backends::BackendPtr> Backends::All() const {
   const MutexLock lock(mutex_);
-  std::vector<MemberPtr> all;
-  for (const auto& [number, entry] : members_) all.push_back(entry.member);
+  std::vector<BackendPtr> all;
+  for (const auto& [number, entry] : backends_) all.push_back(entry.backend);
   return all;
 }
 
-Backends::MemberPtr Backends::Add(const net::Url& url, std::string name, bool of_group,
-                                  std::shared_ptr<net::HttpClient> client) {
-  const auto member = std::make_shared<Member>(balancer_.Add(), url, std::move(name), of_group, context_);
-  const bool is_new = members_.emplace(member->number, Entry{member, std::move(client)}).second;
-  NUMOE_CHECK(is_new) << member->name;
-  return member;
+Backends::BackendPtr Backends::Add(const net::Url& url, std::string name, bool of_group,
+                                   std::shared_ptr<net::HttpClient> client) {
+  const auto backend = std::make_shared<Backend>(balancer_.Add(), url, std::move(name), of_group, context_);
+  const bool is_new = backends_.emplace(backend->number, Entry{backend, std::move(client)}).second;
+  NUMOE_CHECK(is_new) << backend->name;
+  return backend;
 }
 
 std::string Backends::NameOf(int backend) const {
-  const MemberPtr member = Find(backend);
-  return member == nullptr ? "a backend that is no more" : member->name;
+  const BackendPtr found = Find(backend);
+  return found == nullptr ? "a backend that was removed" : found->name;
 }
 
 std::shared_ptr<net::HttpClient> Backends::ClientOf(int backend) const {
   const MutexLock lock(mutex_);
-  const auto it = members_.find(backend);
-  return it == members_.end() ? nullptr : it->second.client;
+  const auto it = backends_.find(backend);
+  return it == backends_.end() ? nullptr : it->second.client;
 }
 
-void Backends::Lose(int backend, const std::string& why) {
-  if (const MemberPtr member = Find(backend)) Hear(*member, BackendHealth::kOut, why);
+void Backends::MarkFailed(int backend, const std::string& why) {
+  if (const BackendPtr found = Find(backend)) RecordHealth(*found, BackendHealth::kOut, why);
 }
 
 std::string Backends::Missing() const {
@@ -161,9 +162,9 @@ std::string Backends::Missing() const {
   const auto add = [&](const std::string& name, const std::string& detail) {
     missing += fmt::format("{}{}: {}", missing.empty() ? "" : "; ", name, detail);
   };
-  for (const MemberPtr& member : All()) {
-    const BackendState state = balancer_.StateOf(member->number);
-    if (state.health != BackendHealth::kReady) add(member->name, state.detail);
+  for (const BackendPtr& backend : All()) {
+    const BackendState state = balancer_.StateOf(backend->number);
+    if (state.health != BackendHealth::kReady) add(backend->name, state.detail);
   }
   const MutexLock lock(mutex_);
   for (const auto& group : groups_) {
@@ -177,85 +178,88 @@ double Backends::Now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
 }
 
-void Backends::Hear(const Member& member, BackendHealth health, const std::string& detail) {
-  const auto before = balancer_.Hear(member.number, health, detail, Now());
+void Backends::RecordHealth(const Backend& backend, BackendHealth health, const std::string& detail) {
+  const auto before = balancer_.RecordHealth(backend.number, health, detail, Now());
   if (before && *before != health)
-    LogInfo("backend {} is {}{}{}", member.name, HealthName(health), detail.empty() ? "" : ": ",
+    LogInfo("backend {} is {}{}{}", backend.name, HealthName(health), detail.empty() ? "" : ": ",
             Printable(detail));
 }
 
-void Backends::Wait(const MemberPtr& member) {
-  if (member->gone) return;
-  member->timer.expires_at(begun_ + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                        std::chrono::duration<double>(balancer_.NextLook(member->number))));
-  member->timer.async_wait([this, member](boost::system::error_code cancelled) {
-    if (cancelled || member->gone) return;
-    // Requests may have found it gone meanwhile.
-    Now() < balancer_.NextLook(member->number) ? Wait(member) : Look(member);
+void Backends::Wait(const BackendPtr& backend) {
+  if (backend->gone) return;
+  backend->timer.expires_at(begun_ +
+                            std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                std::chrono::duration<double>(balancer_.NextCheck(backend->number))));
+  backend->timer.async_wait([this, backend](boost::system::error_code cancelled) {
+    if (cancelled || backend->gone) return;
+    // A request may have marked it as failed meanwhile, which moves the next check.
+    Now() < balancer_.NextCheck(backend->number) ? Wait(backend) : CheckHealth(backend);
   });
 }
 
-void Backends::Look(const MemberPtr& member) {
-  const std::shared_ptr<net::HttpClient> client = ClientOf(member->number);
+void Backends::CheckHealth(const BackendPtr& backend) {
+  const std::shared_ptr<net::HttpClient> client = ClientOf(backend->number);
   const bool believed =
       client != nullptr &&
-      (member->of_group || (balancer_.StateOf(member->number).health != BackendHealth::kOut &&
-                            Now() < member->named_s + limits::kRouterNameSeconds));
-  believed ? Ask(member, client) : Resolve(member);
+      (backend->of_group || (balancer_.StateOf(backend->number).health != BackendHealth::kOut &&
+                             Now() < backend->named_s + limits::kRouterNameSeconds));
+  believed ? RequestHealth(backend, client) : Resolve(backend);
 }
 
-void Backends::Resolve(const MemberPtr& member) {
-  member->resolver.async_resolve(
-      member->url.host, member->url.port,
-      [this, member](boost::system::error_code error, const Found& found) {
+void Backends::Resolve(const BackendPtr& backend) {
+  backend->resolver.async_resolve(
+      backend->url.host, backend->url.port,
+      [this, backend](boost::system::error_code error, const Found& found) {
         net::HttpClient::Endpoints endpoints;
         for (const auto& entry : found) endpoints.push_back(entry.endpoint());
-        // The order changes from answer to answer.
+        // The order of the addresses changes with every DNS answer.
         std::sort(endpoints.begin(), endpoints.end());
         const absl::Status used = error ? absl::UnavailableError("its name is not known: " + error.message())
-                                        : Use(*member, std::move(endpoints));
+                                        : Use(*backend, std::move(endpoints));
         if (!used.ok()) {
-          Hear(*member, BackendHealth::kOut, std::string(used.message()));
-          return Wait(member);
+          RecordHealth(*backend, BackendHealth::kOut, std::string(used.message()));
+          return Wait(backend);
         }
-        member->named_s = Now();
-        Ask(member, ClientOf(member->number));
+        backend->named_s = Now();
+        RequestHealth(backend, ClientOf(backend->number));
       });
 }
 
-absl::Status Backends::Use(const Member& member, net::HttpClient::Endpoints endpoints) {
-  const std::shared_ptr<net::HttpClient> before = ClientOf(member.number);
+absl::Status Backends::Use(const Backend& backend, net::HttpClient::Endpoints endpoints) {
+  const std::shared_ptr<net::HttpClient> before = ClientOf(backend.number);
   if (before != nullptr && before->endpoints() == endpoints) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::unique_ptr<net::HttpClient> client,
-                   net::HttpClient::CreateAt(member.url, std::move(endpoints)));
+                   net::HttpClient::CreateAt(backend.url, std::move(endpoints)));
   const MutexLock lock(mutex_);
-  const auto it = members_.find(member.number);
-  NUMOE_CHECK(it != members_.end()) << member.name << " has gone, and only the members of groups go";
+  const auto it = backends_.find(backend.number);
+  NUMOE_CHECK(it != backends_.end()) << backend.name
+                                     << " was removed, which happens only to backends of groups";
   it->second.client = std::move(client);
   return absl::OkStatus();
 }
 
-void Backends::Ask(const MemberPtr& member, const std::shared_ptr<net::HttpClient>& client) {
-  NUMOE_CHECK(client != nullptr) << member->name;
-  member->status = 0;
-  member->body.clear();
+void Backends::RequestHealth(const BackendPtr& backend, const std::shared_ptr<net::HttpClient>& client) {
+  NUMOE_CHECK(client != nullptr) << backend->name;
+  backend->status = 0;
+  backend->body.clear();
   net::HttpCall call{.path = "/health",
                      .connect_seconds = limits::kRouterConnectSeconds,
-                     .silence_seconds = limits::kRouterLookSilenceSeconds};
+                     .silence_seconds = limits::kRouterCheckSilenceSeconds};
   net::HttpEvents events;
-  events.on_head = [member](int status) { member->status = status; };
-  events.on_body = [member](std::string_view bytes) {
-    if (member->body.size() + bytes.size() > limits::kHttpHeaderBytesMax)
-      return absl::ResourceExhaustedError("its /health says too much");
-    member->body += bytes;
+  events.on_head = [backend](int status) { backend->status = status; };
+  events.on_body = [backend](std::string_view bytes) {
+    if (backend->body.size() + bytes.size() > limits::kHttpHeaderBytesMax)
+      return absl::ResourceExhaustedError(
+          fmt::format("its /health answers more than {} bytes", limits::kHttpHeaderBytesMax));
+    backend->body += bytes;
     return absl::OkStatus();
   };
-  // Holds the client, which outlives its exchange.
-  events.on_end = [this, member, client](const absl::Status& end) {
-    const HealthAnswer answer = end.ok() ? ReadHealth(member->status, member->body)
+  // The function holds the client, which must outlive its exchange.
+  events.on_end = [this, backend, client](const absl::Status& end) {
+    const HealthAnswer answer = end.ok() ? ReadHealth(backend->status, backend->body)
                                          : HealthAnswer{BackendHealth::kOut, std::string(end.message())};
-    Hear(*member, answer.health, answer.detail);
-    Wait(member);
+    RecordHealth(*backend, answer.health, answer.detail);
+    Wait(backend);
   };
   client->Send(context_, std::move(call), std::move(events));
 }
@@ -267,11 +271,11 @@ void Backends::LookUp(Group& group) {
           const MutexLock lock(mutex_);
           group_details_[group.number] = error ? "its name is not known: " + error.message() : "";
         }
-        // Where names cannot be looked up, those that were known go on.
-        if (!error) Follow(group, found);
-        Part(group);
+        // If the name cannot be resolved, the backends that are known stay.
+        if (!error) ApplyDnsAnswer(group, found);
+        RemoveLeft(group);
         const double again =
-            group.members.empty() ? std::min(limits::kRouterLookSeconds, refresh_s_) : refresh_s_;
+            group.backends.empty() ? std::min(limits::kRouterCheckSeconds, refresh_s_) : refresh_s_;
         group.timer.expires_after(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
             std::chrono::duration<double>(again)));
         group.timer.async_wait([this, &group](boost::system::error_code cancelled) {
@@ -280,60 +284,63 @@ void Backends::LookUp(Group& group) {
       });
 }
 
-void Backends::Follow(Group& group, const Found& found) {
+void Backends::ApplyDnsAnswer(Group& group, const Found& found) {
   const std::set<Endpoint> named = OfFirstFamily(found);
-  for (auto& [endpoint, member] : group.members) {
-    if (named.contains(endpoint) == !member->leaving) continue;
-    member->leaving = !member->leaving;
-    member->leaving ? balancer_.Leave(member->number) : balancer_.Return(member->number);
-    LogInfo("{} {} {}", group.name, member->leaving ? "has no more" : "has again", member->name);
+  for (auto& [endpoint, backend] : group.backends) {
+    if (named.contains(endpoint) == !backend->leaving) continue;
+    backend->leaving = !backend->leaving;
+    backend->leaving ? balancer_.Leave(backend->number) : balancer_.Return(backend->number);
+    LogInfo("{} {} {}", group.name, backend->leaving ? "no longer has" : "has again", backend->name);
   }
-  bool crowded = false;
+  bool over_limit = false;
   for (const Endpoint& endpoint : named) {
-    if (group.members.contains(endpoint)) continue;
-    crowded = balancer_.backends().size() >= limits::kRouterBackendsMax;
-    if (!crowded) Join(group, endpoint);
+    if (group.backends.contains(endpoint)) continue;
+    over_limit = balancer_.backends().size() >= limits::kRouterBackendsMax;
+    if (!over_limit) AddAddress(group, endpoint);
   }
-  if (crowded && !group.crowded)
-    LogWarning("{} has {} addresses, and there are {} backends, as many as there may be: some are left out",
-               group.name, named.size(), limits::kRouterBackendsMax);
-  group.crowded = crowded;
+  if (over_limit && !group.over_limit)
+    LogWarning(
+        "{} has {} addresses, and there are already {} backends, the most that are allowed: some addresses "
+        "are not used",
+        group.name, named.size(), limits::kRouterBackendsMax);
+  group.over_limit = over_limit;
 }
 
-void Backends::Join(Group& group, const Endpoint& endpoint) {
+void Backends::AddAddress(Group& group, const Endpoint& endpoint) {
   net::Url at_address = group.url;
   at_address.host = endpoint.address().to_string();
   const std::string name = at_address.ToString();
-  for (const MemberPtr& other : All())
-    if (other->name == name) return;  // of another URL
+  for (const BackendPtr& other : All())
+    if (other->name == name) return;  // another URL has this address
   auto client = net::HttpClient::CreateAt(group.url, {endpoint});
   const MutexLock lock(mutex_);
   if (!client.ok()) {
     group_details_[group.number] = std::string(client.status().message());
     return;
   }
-  const MemberPtr member = Add(group.url, name, /*of_group=*/true, *std::move(client));
-  NUMOE_CHECK(!group.members.contains(endpoint)) << name;
-  group.members.emplace(endpoint, member);
+  const BackendPtr backend = Add(group.url, name, /*of_group=*/true, *std::move(client));
+  NUMOE_CHECK(!group.backends.contains(endpoint)) << name;
+  group.backends.emplace(endpoint, backend);
   LogInfo("{} has {}", group.name, name);
-  asio::post(context_, [this, member] { Look(member); });
+  asio::post(context_, [this, backend] { CheckHealth(backend); });
 }
 
-// Those that leave are forgotten once nothing runs on them.
-void Backends::Part(Group& group) {
-  for (auto it = group.members.begin(); it != group.members.end();) {
-    const MemberPtr member = it->second;
-    if (!member->leaving || !balancer_.Remove(member->number)) {
+// Removes the backends that are leaving and on which no request is running.
+void Backends::RemoveLeft(Group& group) {
+  for (auto it = group.backends.begin(); it != group.backends.end();) {
+    const BackendPtr backend = it->second;
+    if (!backend->leaving || !balancer_.Remove(backend->number)) {
       ++it;
       continue;
     }
-    NUMOE_CHECK(member->of_group && !member->gone) << member->name;
-    member->gone = true;
-    member->timer.cancel();
-    it = group.members.erase(it);
-    const std::shared_ptr<net::HttpClient> client = ClientOf(member->number);  // ends after the lock
+    NUMOE_CHECK(backend->of_group && !backend->gone) << backend->name;
+    backend->gone = true;
+    backend->timer.cancel();
+    it = group.backends.erase(it);
+    const std::shared_ptr<net::HttpClient> client =
+        ClientOf(backend->number);  // destroyed after the lock is released
     const MutexLock lock(mutex_);
-    members_.erase(member->number);
+    backends_.erase(backend->number);
   }
 }
 

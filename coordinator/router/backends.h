@@ -1,11 +1,11 @@
-// Backends: the coordinators behind the router: where they are, and how they are.
+// Backends: the coordinators behind the router, their addresses and their health.
 //
-// Each URL is a backend, or with dns+ before it a *group*: every address that its name has is a backend of
-// its own, and those that come or go are followed. A thread ("watch") asks each backend for its /health as
-// often as the balancer says, looks the name of one up again while it is away, so that one that comes back
-// under another address is found, and the names of groups all the time. Requests tell what they met (Lose). A
-// backend's client is replaced when its address changes; whoever sends holds the one that it got. Thread-safe
-// but for Create and the destructor.
+// Each URL is a backend, or with dns+ before it a *group*: every address of its name is a backend of its own,
+// and the group follows the name's addresses as they change. A thread ("watch") asks each backend for its
+// /health as often as the balancer says. It looks up the name of a backend that is out again, so that it
+// finds a backend that returns under another address, and the names of groups regularly. A request that finds
+// a backend failed calls MarkFailed. A backend's client is replaced when its address changes; a sender keeps
+// the client that it got. Thread-safe, except Create and the destructor.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -29,33 +29,33 @@ namespace numoe::router {
 
 class Backends {
  public:
-  /// INVALID_ARGUMENT names a URL that is none or comes twice, and TLS that cannot be set up. Names are
-  /// looked up later: a backend may come after the router. `refresh_s`: between looks at the name of a
-  /// group. `metrics` outlives this.
+  /// INVALID_ARGUMENT names a URL that is not valid or comes twice, or TLS that cannot be set up. Names are
+  /// looked up later, because a backend may start after the router. `refresh_s` is the time between two
+  /// lookups of a group's name. `metrics` outlives this object.
   static absl::StatusOr<std::unique_ptr<Backends>> Create(const std::vector<std::string>& urls,
                                                           Metrics& metrics,
                                                           double refresh_s = limits::kRouterGroupSeconds);
   ~Backends();
-  /// Begins to ask them. Once.
+  /// Begins to check the backends' health. REQUIRES: it is called once.
   void Watch();
 
   Balancer& balancer() { return balancer_; }
-  /// Its URL, for metrics and logs.
+  /// Returns the backend's URL, for metrics and logs.
   std::string NameOf(int backend) const;
-  /// Null: its name is not known yet, or it is no more.
+  /// Returns null if the backend's name is not resolved yet, or if the backend was removed.
   std::shared_ptr<net::HttpClient> ClientOf(int backend) const;
-  /// A request could not reach it, or was told that it serves nobody.
-  void Lose(int backend, const std::string& why);
-  /// One line about those that are not ready: "http://a:8000: ..."; "" if all are.
+  /// Records that a request could not reach the backend, or that it refuses all requests.
+  void MarkFailed(int backend, const std::string& why);
+  /// Returns one line about the backends that are not ready, as in "http://a:8000: ..."; "" if all are ready.
   std::string Missing() const;
 
  private:
   using Endpoint = boost::asio::ip::tcp::endpoint;
   using Found = boost::asio::ip::tcp::resolver::results_type;
 
-  struct Member {
-    Member(int its_number, net::Url its_url, std::string its_name, bool at_address,
-           boost::asio::io_context& context)
+  struct Backend {
+    Backend(int its_number, net::Url its_url, std::string its_name, bool at_address,
+            boost::asio::io_context& context)
         : number(its_number),
           url(std::move(its_url)),
           name(std::move(its_name)),
@@ -64,23 +64,23 @@ class Backends {
           resolver(context) {}
 
     const int number;    // in the balancer
-    const net::Url url;  // of a group's: with the group's name, which certificates have
+    const net::Url url;  // with the name of its group, if any, for which certificates are issued
     const std::string name;
-    const bool of_group;  // its address never changes
-    // Of the watching thread:
+    const bool of_group;  // whether it is one address of a group, which never changes
+    // Only the watching thread uses these:
     boost::asio::steady_timer timer;
     boost::asio::ip::tcp::resolver resolver;
     double named_s = 0;    // when its name was looked up last
-    int status = 0;        // of the look that is going on
-    bool leaving = false;  // its group's name has its address no more
-    bool gone = false;     // removed
-    std::string body;
+    int status = 0;        // HTTP status of the running health check
+    std::string body;      // what it has answered so far
+    bool leaving = false;  // its group's name no longer has its address
+    bool gone = false;     // it was removed
   };
-  using MemberPtr = std::shared_ptr<Member>;
-  // A member and its client, which stands beside it because the mutex that guards it is not the member's.
+  using BackendPtr = std::shared_ptr<Backend>;
+  // A backend and its client, which is kept here because the mutex of Backends guards it.
   struct Entry {
-    MemberPtr member;
-    std::shared_ptr<net::HttpClient> client;  // null: its name is not known yet
+    BackendPtr backend;
+    std::shared_ptr<net::HttpClient> client;  // null until its name is resolved
   };
 
   struct Group {
@@ -91,35 +91,35 @@ class Backends {
           timer(context),
           resolver(context) {}
 
-    const size_t number;  // in groups_
+    const size_t number;  // index in groups_
     const net::Url url;
     const std::string name;
-    // Of the watching thread:
+    // Only the watching thread uses these:
     boost::asio::steady_timer timer;
     boost::asio::ip::tcp::resolver resolver;
-    std::map<Endpoint, MemberPtr> members;
-    bool crowded = false;  // more addresses than backends may be: said once
+    std::map<Endpoint, BackendPtr> backends;
+    bool over_limit = false;  // there are too many addresses, which has been logged
   };
 
   Backends(Metrics& metrics, double refresh_s);
   double Now() const;
-  void Hear(const Member& member, BackendHealth health, const std::string& detail);
-  MemberPtr Find(int backend) const;
-  std::vector<MemberPtr> All() const;
-  MemberPtr Add(const net::Url& url, std::string name, bool of_group, std::shared_ptr<net::HttpClient> client)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecordHealth(const Backend& backend, BackendHealth health, const std::string& detail);
+  BackendPtr Find(int backend) const;
+  std::vector<BackendPtr> All() const;
+  BackendPtr Add(const net::Url& url, std::string name, bool of_group,
+                 std::shared_ptr<net::HttpClient> client) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Emit(Metrics& metrics);
 
-  void Wait(const MemberPtr& member);
-  void Look(const MemberPtr& member);
-  void Resolve(const MemberPtr& member);
-  void Ask(const MemberPtr& member, const std::shared_ptr<net::HttpClient>& client);
-  absl::Status Use(const Member& member, net::HttpClient::Endpoints endpoints);
+  void Wait(const BackendPtr& backend);
+  void CheckHealth(const BackendPtr& backend);
+  void Resolve(const BackendPtr& backend);
+  void RequestHealth(const BackendPtr& backend, const std::shared_ptr<net::HttpClient>& client);
+  absl::Status Use(const Backend& backend, net::HttpClient::Endpoints endpoints);
 
   void LookUp(Group& group);
-  void Follow(Group& group, const Found& found);
-  void Join(Group& group, const Endpoint& endpoint);
-  void Part(Group& group);
+  void ApplyDnsAnswer(Group& group, const Found& found);
+  void AddAddress(Group& group, const Endpoint& endpoint);
+  void RemoveLeft(Group& group);
 
   const double refresh_s_;
   Balancer balancer_;
@@ -127,8 +127,8 @@ class Backends {
   boost::asio::io_context context_;
   std::vector<std::unique_ptr<Group>> groups_;  // unchanged after Create
   mutable Mutex mutex_;
-  std::map<int, Entry> members_ ABSL_GUARDED_BY(mutex_);
-  // [group]: why its name is not known; "" when it is.
+  std::map<int, Entry> backends_ ABSL_GUARDED_BY(mutex_);
+  // [group] why the group's name could not be resolved; "" if it was resolved.
   std::vector<std::string> group_details_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };

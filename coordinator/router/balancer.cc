@@ -12,7 +12,7 @@
 namespace numoe::router {
 namespace {
 
-// A prompt this long is as much work as an answer takes while it is decoded: 8k tokens or so.
+// A prompt of this length, about 8k tokens, takes as much work as decoding an answer.
 constexpr double kPromptBytesPerRequest = 32 << 10;
 
 double LoadOf(const PromptPrefix& prompt) {
@@ -21,8 +21,8 @@ double LoadOf(const PromptPrefix& prompt) {
 
 uint64_t ResponseMark(const std::string& key) { return absl::HashOf(key); }
 
-// Whether it pays to go where this beginning was computed: it is what an earlier turn ended with, or most of
-// the prompt.
+// Returns whether the request should go to the backend that computed this beginning: if an earlier prompt
+// ended there, or if it is at least half of the prompt.
 bool IsWorthIt(const KnownPrefix& known, const PromptPrefix& prompt) {
   NUMOE_DCHECK(0 < known.marks && known.marks <= prompt.marks.size());
   return known.end || 2 * MarkBytes(known.marks - 1) >= prompt.bytes;
@@ -30,10 +30,10 @@ bool IsWorthIt(const KnownPrefix& known, const PromptPrefix& prompt) {
 
 }  // namespace
 
-const char* PlacedByName(PlacedBy by) {
+const char* RouteReasonName(RouteReason by) {
   constexpr const char* kNames[] = {"prefix", "load", "response"};
-  static_assert(std::size(kNames) == kPlacedByCount &&
-                static_cast<size_t>(PlacedBy::kResponse) + 1 == kPlacedByCount);
+  static_assert(std::size(kNames) == kRouteReasonCount &&
+                static_cast<size_t>(RouteReason::kResponse) + 1 == kRouteReasonCount);
   return kNames[static_cast<size_t>(by)];
 }
 
@@ -69,31 +69,31 @@ bool Balancer::Remove(int backend) {
   return true;
 }
 
-std::optional<BackendHealth> Balancer::Hear(int backend, BackendHealth health, const std::string& detail,
-                                            double now_s) {
+std::optional<BackendHealth> Balancer::RecordHealth(int backend, BackendHealth health,
+                                                    const std::string& detail, double now_s) {
   const MutexLock lock(mutex_);
   State* const state = Find(backend);
   if (state == nullptr) return std::nullopt;
   NUMOE_DCHECK(state->back_off_s == 0 || state->health == BackendHealth::kOut);
   const BackendHealth before = state->health;
   state->detail = detail;
-  if (health == BackendHealth::kOut && before == health && now_s < state->next_look_s) return before;
-  // A backend that was away has started anew, mostly: others may have what it knew, and it has nothing.
+  if (health == BackendHealth::kOut && before == health && now_s < state->next_check_s) return before;
+  // A backend that was out has usually been restarted, and then its prefix cache is empty.
   if (health == BackendHealth::kOut && before != BackendHealth::kOut) prefixes_.Forget(backend);
   state->health = health;
   state->back_off_s = health == BackendHealth::kOut
                           ? std::clamp(2 * state->back_off_s, limits::kRouterBackOffSecondsMin,
-                                       limits::kRouterLookSeconds * 5)
+                                       limits::kRouterCheckSeconds * 5)
                           : 0;
-  state->next_look_s =
-      now_s + (health == BackendHealth::kOut ? state->back_off_s : limits::kRouterLookSeconds);
+  state->next_check_s =
+      now_s + (health == BackendHealth::kOut ? state->back_off_s : limits::kRouterCheckSeconds);
   return before;
 }
 
-double Balancer::NextLook(int backend) const {
+double Balancer::NextCheck(int backend) const {
   const MutexLock lock(mutex_);
   const State* const state = Find(backend);
-  return state == nullptr ? std::numeric_limits<double>::infinity() : state->next_look_s;
+  return state == nullptr ? std::numeric_limits<double>::infinity() : state->next_check_s;
 }
 
 BackendSet Balancer::Candidates(const BackendSet& tried) const {
@@ -120,7 +120,7 @@ std::optional<int> Balancer::LeastLoaded(const BackendSet& candidates) const {
   return least;
 }
 
-std::optional<BackendChoice> Balancer::Place(const PromptPrefix& prompt, const BackendSet& tried) {
+std::optional<BackendChoice> Balancer::Route(const PromptPrefix& prompt, const BackendSet& tried) {
   const MutexLock lock(mutex_);
   const BackendSet candidates = Candidates(tried);
   const std::optional<int> least = LeastLoaded(candidates);
@@ -132,27 +132,27 @@ std::optional<BackendChoice> Balancer::Place(const PromptPrefix& prompt, const B
   const int chosen = affine ? known->backend : *least;
   NUMOE_CHECK(candidates.contains(chosen)) << "backend " << chosen;
   prefixes_.Remember(prompt.marks, chosen);
-  return Enter(chosen, affine ? PlacedBy::kPrefix : PlacedBy::kLoad, LoadOf(prompt));
+  return Enter(chosen, affine ? RouteReason::kPrefix : RouteReason::kLoad, LoadOf(prompt));
 }
 
-std::optional<BackendChoice> Balancer::PlaceAt(int backend) {
+std::optional<BackendChoice> Balancer::RouteTo(int backend) {
   const MutexLock lock(mutex_);
   if (Find(backend) == nullptr) return std::nullopt;
-  return Enter(backend, PlacedBy::kResponse, 1);
+  return Enter(backend, RouteReason::kResponse, 1);
 }
 
-BackendChoice Balancer::Enter(int backend, PlacedBy by, double load) {
+BackendChoice Balancer::Enter(int backend, RouteReason by, double load) {
   NUMOE_DCHECK_GE(load, 1);
   State& entered = states_.at(backend);
-  ++entered.placed[static_cast<size_t>(by)];
+  ++entered.routed[static_cast<size_t>(by)];
   ++entered.running;
   entered.load += load;
   return {backend, by, std::shared_ptr<void>(nullptr, [this, backend, load](void*) {
             const MutexLock lock(mutex_);
-            State& state = states_.at(backend);  // it is not removed before
+            State& state = states_.at(backend);  // Remove keeps a backend with running requests
             NUMOE_CHECK_GT(state.running, 0) << "backend " << backend;
             --state.running;
-            state.load = state.running == 0 ? 0 : state.load - load;  // no rest of rounding
+            state.load = state.running == 0 ? 0 : state.load - load;  // removes the rounding error
           })};
 }
 
@@ -181,14 +181,14 @@ void Balancer::ForgetPrefixes() {
 BackendState Balancer::StateOf(int backend) const {
   const MutexLock lock(mutex_);
   const State* const state = Find(backend);
-  if (state == nullptr) return {.detail = "it is no more", .leaving = true};
-  BackendState said{state->health, state->detail,  state->running,
-                    state->placed, state->retries, state->leaving};
+  if (state == nullptr) return {.detail = "it was removed", .leaving = true};
+  BackendState reported{state->health, state->detail,  state->running,
+                        state->routed, state->retries, state->leaving};
   if (state->leaving) {
-    said.health = BackendHealth::kOut;
-    said.detail = "its name has this address no more; what runs there goes on";
+    reported.health = BackendHealth::kOut;
+    reported.detail = "its name no longer has this address; its running requests are finished";
   }
-  return said;
+  return reported;
 }
 
 size_t Balancer::prefixes() const {

@@ -1,9 +1,9 @@
-// Balancer: which backend a request goes to. The rules are in coordinator/router/CONTRACT.md.
+// Balancer: chooses the backend of each request. The rules are in coordinator/router/CONTRACT.md.
 //
-// Knows of each backend how it answered last, what runs on it, and which beginnings of prompts it computed;
-// makes decisions and does nothing else. Backends come and go; each has a number of its own that no later one
-// gets, so that a number which somebody still has is of that backend or of none. Has no clock: times are
-// given to it, in seconds from any fixed moment. Thread-safe.
+// The balancer knows each backend's last health, the requests that run on it and the beginnings of prompts
+// that it computed; it makes decisions and does nothing else. Backends are added and removed; each has a
+// number that no later backend gets, so that an old number never names another backend. The balancer has no
+// clock: the caller passes times, in seconds since any fixed moment. Thread-safe.
 #pragma once
 
 #include <array>
@@ -23,28 +23,28 @@
 
 namespace numoe::router {
 
-/// kReady takes requests; kDegraded says of itself that it waits for something, and is asked if none is
-/// ready; kOut is not asked.
+/// A kReady backend takes requests. A kDegraded one has reported that it waits for something; it gets
+/// requests if none is ready. A kOut backend gets no requests.
 enum class BackendHealth : uint8_t { kReady, kDegraded, kOut };
 
-/// Why a backend was chosen: it computed the prompt's beginning; it had least to do; it keeps an answer that
-/// the request names.
-enum class PlacedBy : uint8_t { kPrefix, kLoad, kResponse };
-inline constexpr size_t kPlacedByCount = 3;
-const char* PlacedByName(PlacedBy by);
+/// Why a backend was chosen: it has computed the prompt's beginning, it has the least load, or it keeps an
+/// answer that the request names.
+enum class RouteReason : uint8_t { kPrefix, kLoad, kResponse };
+inline constexpr size_t kRouteReasonCount = 3;
+const char* RouteReasonName(RouteReason by);
 
 struct BackendChoice {
   int backend = 0;
-  PlacedBy by = PlacedBy::kLoad;
-  std::shared_ptr<void> running;  // counts on the backend until the last holder lets go
+  RouteReason by = RouteReason::kLoad;
+  std::shared_ptr<void> running;  // the request counts as running until the last copy is destroyed
 };
 
 struct BackendState {
   BackendHealth health = BackendHealth::kOut;
   std::string detail;  // why it is not ready
   int running = 0;
-  std::array<uint64_t, kPlacedByCount> placed{};  // so far, by PlacedBy
-  uint64_t retries = 0;                           // that were placed elsewhere after it
+  std::array<uint64_t, kRouteReasonCount> routed{};  // requests so far, [RouteReason]
+  uint64_t retries = 0;                              // requests that another backend tried afterwards
   bool leaving = false;
 };
 
@@ -52,39 +52,40 @@ using BackendSet = absl::flat_hash_set<int>;
 
 class Balancer {
  public:
-  /// A backend more, which is kOut; its number.
+  /// Adds a backend, which is kOut at first, and returns its number.
   int Add();
-  /// No new request goes to it, whatever it says; what runs goes on. Undone by Return.
+  /// Sends the backend no new requests, whatever its health; running requests continue. Return undoes this.
   void Leave(int backend);
   void Return(int backend);
-  /// Forgets it, unless something runs on it: then false.
+  /// Removes the backend; returns false, and keeps it, if a request is running on it.
   bool Remove(int backend);
 
-  /// What the backend said of itself. One that says nothing, or refuses, is kOut; that requests find it so
-  /// between two looks does not put the next one off. The health before; none: there is no such backend.
-  std::optional<BackendHealth> Hear(int backend, BackendHealth health, const std::string& detail,
-                                    double now_s);
-  /// When the backend is to be asked for its health again: soon while it is ready, ever later while it is
-  /// not.
-  double NextLook(int backend) const;
+  /// Records the health that a backend reported; one that does not answer, or refuses, is kOut. If requests
+  /// report kOut again between two checks, the next check is not postponed. Returns the health before;
+  /// nullopt if there is no such backend.
+  std::optional<BackendHealth> RecordHealth(int backend, BackendHealth health, const std::string& detail,
+                                            double now_s);
+  /// Returns when to check the backend's health again: at short intervals while it is ready, at growing ones
+  /// while it is not.
+  double NextCheck(int backend) const;
 
-  /// Backends of `tried` are not chosen again; with any of them, only ready ones are. None: nobody can take
-  /// it. The returned BackendChoice must not outlive the Balancer.
-  std::optional<BackendChoice> Place(const PromptPrefix& prompt, const BackendSet& tried);
-  /// To the backend that keeps the answer, whatever its health. None: it is no more.
-  std::optional<BackendChoice> PlaceAt(int backend);
-  /// What was placed there is tried elsewhere.
+  /// Chooses a backend that is not in `tried`; if `tried` is not empty, only a ready one. Returns nullopt if
+  /// no backend can take the request. The BackendChoice must not outlive the Balancer.
+  std::optional<BackendChoice> Route(const PromptPrefix& prompt, const BackendSet& tried);
+  /// Chooses the backend that keeps the answer, whatever its health; nullopt if it was removed.
+  std::optional<BackendChoice> RouteTo(int backend);
+  /// Counts a request of this backend that another backend tries now.
   void CountRetry(int backend);
 
   void RememberResponse(const std::string& key, int backend);
   std::optional<int> ResponseBackend(const std::string& key);
-  /// All backends have forgotten what they computed.
+  /// Forgets which backend computed what, because all backends have emptied their prefix caches.
   void ForgetPrefixes();
 
-  /// Of one that is no more: kOut.
+  /// Returns kOut for a backend that was removed.
   BackendState StateOf(int backend) const;
   size_t prefixes() const;
-  /// All, in the order in which they came.
+  /// Returns all backends in the order in which they were added.
   std::vector<int> backends() const;
 
  private:
@@ -92,11 +93,11 @@ class Balancer {
     BackendHealth health = BackendHealth::kOut;
     bool leaving = false;
     std::string detail = "not asked yet";
-    double next_look_s = 0;
+    double next_check_s = 0;
     double back_off_s = 0;
     int running = 0;
-    double load = 0;  // of what runs
-    std::array<uint64_t, kPlacedByCount> placed{};
+    double load = 0;  // the sum over the running requests
+    std::array<uint64_t, kRouteReasonCount> routed{};
     uint64_t retries = 0;
   };
 
@@ -106,7 +107,7 @@ class Balancer {
   }
   std::optional<int> LeastLoaded(const BackendSet& candidates) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   BackendSet Candidates(const BackendSet& tried) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  BackendChoice Enter(int backend, PlacedBy by, double load) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  BackendChoice Enter(int backend, RouteReason by, double load) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   std::map<int, State> states_ ABSL_GUARDED_BY(mutex_);

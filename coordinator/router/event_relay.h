@@ -1,9 +1,9 @@
-// EventRelay: a backend's stream of server-sent events on its way to a client.
+// EventRelay: passes a backend's stream of server-sent events on to a client.
 //
-// Passes on whole events, so that a stream that breaks off can still end with an event of the router's own,
-// in the words that the API has for it: what had come of the last event is left out. An event that is longer
-// than limits::kRouterWholeBytesMax is passed on as it comes. Bytes of a coordinator, which are not believed.
-// One thread.
+// It passes on complete events, so that a stream that breaks off can still end with an error event of the
+// router, in the format of the API: the incomplete last event is left out. An event that is longer than
+// limits::kRouterWholeBytesMax is passed on in pieces. The bytes come from a coordinator and are not trusted.
+// For use by one thread.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@ namespace numoe::router {
 
 class EventRelay {
  public:
-  /// `path`: of the route that answers, which says whose API it is.
+  /// `path` is the route's path, which determines the API.
   explicit EventRelay(std::string_view path);
 
-  /// What of all that has come can be passed on now.
+  /// Adds bytes and returns what can be passed on now.
   std::string Take(std::string_view bytes);
-  /// What is left when the stream has ended.
+  /// Returns the rest after the end of the stream.
   std::string Rest();
-  /// Whether the last event is the one behind which none comes.
+  /// Returns whether the stream has had its final event.
   bool ended() const { return ended_; }
-  /// The events that end the stream as broken.
+  /// Returns the events that end the stream with an error.
   std::string Failure(const net::ApiError& error) const;
 
  private:
@@ -34,10 +34,10 @@ class EventRelay {
   bool IsLast(std::string_view event) const;
 
   const Dialect dialect_;
-  std::string held_;       // of an event whose end has not come
-  bool in_event_ = false;  // part of an event has been passed on
+  std::string held_;       // the beginning of an event whose end is not received yet
+  bool in_event_ = false;  // whether a part of an event has been passed on
   bool ended_ = false;
-  size_t events_ = 0;  // passed on
+  size_t events_ = 0;  // that were passed on
 };
 
 }  // namespace numoe::router

@@ -19,12 +19,12 @@ ForwardTask::ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exch
 
 void ForwardTask::Start(PromptPrefix prompt) {
   prompt_ = std::move(prompt);
-  Begin(backends_.balancer().Place(prompt_, tried_));
+  Begin(backends_.balancer().Route(prompt_, tried_));
 }
 
 void ForwardTask::StartAt(int backend) {
-  std::optional<BackendChoice> choice = backends_.balancer().PlaceAt(backend);
-  choice ? Begin(std::move(choice)) : Start({});  // who says in its own words that it is not there
+  std::optional<BackendChoice> choice = backends_.balancer().RouteTo(backend);
+  choice ? Begin(std::move(choice)) : Start({});  // any backend answers 404
 }
 
 void ForwardTask::Begin(std::optional<BackendChoice> choice) {
@@ -38,7 +38,7 @@ void ForwardTask::Begin(std::optional<BackendChoice> choice) {
 }
 
 void ForwardTask::Try() {
-  NUMOE_CHECK(choice_.has_value() && !streaming_) << "nobody is tried once an answer has begun";
+  NUMOE_CHECK(choice_.has_value() && !streaming_) << "no backend is tried after the answer has begun";
   ++attempt_;
   connected_ = streaming_ = refused_ = false;
   status_ = 0;
@@ -48,16 +48,16 @@ void ForwardTask::Try() {
   const std::shared_ptr<net::HttpClient> client = backends_.ClientOf(choice_->backend);
   if (client == nullptr) return Unreached("its name is not known");
   const net::HttpRequest& request = exchange_->request();
-  // HEAD asks for the head of what GET would say, its length included.
-  upstream_ =
-      client->Send(exchange_->Executor(),
-                   {.path = request.target,
-                    .body = request.body,
-                    .method = request.method == "HEAD" ? "GET" : request.method,
-                    .headers = ForwardedHeaders(request),
-                    .connect_seconds = limits::kRouterConnectSeconds,
-                    .silence_seconds = 0},  // the coordinator has limits; a timer costs at every token
-                   Events(client));
+  // HEAD needs the head of GET's answer, including its length.
+  upstream_ = client->Send(
+      exchange_->Executor(),
+      {.path = request.target,
+       .body = request.body,
+       .method = request.method == "HEAD" ? "GET" : request.method,
+       .headers = ForwardedHeaders(request),
+       .connect_seconds = limits::kRouterConnectSeconds,
+       .silence_seconds = 0},  // the coordinator has limits, and a timer would cost time at every token
+      Events(client));
 }
 
 net::HttpEvents ForwardTask::Events(std::shared_ptr<net::HttpClient> client) {
@@ -78,7 +78,8 @@ net::HttpEvents ForwardTask::Events(std::shared_ptr<net::HttpClient> client) {
               },
           .on_body = [current](std::string_view bytes) -> absl::Status {
             ForwardTask* const task = current();
-            return task == nullptr ? absl::CancelledError("tried elsewhere") : task->OnBody(bytes);
+            return task == nullptr ? absl::CancelledError("another backend tries the request")
+                                   : task->OnBody(bytes);
           },
           .on_end =
               [current](const absl::Status& end) {
@@ -96,7 +97,7 @@ void ForwardTask::OnHead(const net::HttpHeaders& headers) {
     whole_ = std::move(reply);
     return;
   }
-  exchange_->TakeBody();  // it will not be tried again
+  exchange_->TakeBody();  // no other backend will need it
   streaming_ = true;
   if (reply.type.starts_with("text/event-stream")) events_.emplace(exchange_->request().path);
   exchange_->BeginBody(std::move(reply));
@@ -104,10 +105,11 @@ void ForwardTask::OnHead(const net::HttpHeaders& headers) {
 
 absl::Status ForwardTask::OnBody(std::string_view bytes) {
   if (gone_) return absl::OkStatus();
-  if (!whole_ && !streaming_) return absl::InternalError(fmt::format("an answer of status {}", status_));
+  if (!whole_ && !streaming_)
+    return absl::InternalError(fmt::format("it answered status {}, expected 200 to 599", status_));
   if (whole_) {
     if (whole_->body.size() + bytes.size() > limits::kClientReplyBytesMax)
-      return absl::ResourceExhaustedError("an answer that is too long to be passed on whole");
+      return absl::ResourceExhaustedError("its answer is too long to be passed on in one piece");
     whole_->body += bytes;
     return absl::OkStatus();
   }
@@ -125,13 +127,14 @@ void ForwardTask::OnEnd(const absl::Status& end) {
   NUMOE_CHECK(choice_.has_value());
   choice_->running.reset();
   if (gone_) return;
-  if (refused_) return OnRefusal();  // whether or not its last word came
+  if (refused_) return OnRefusal();  // even if the body is incomplete
   if (end.ok() && whole_) return exchange_->Reply(*std::move(whole_));
   if (end.ok() && streaming_) {
     if (events_) exchange_->Send(events_->Rest());
     return exchange_->EndStream();
   }
-  const std::string why(end.ok() ? fmt::format("an answer of status {}", status_) : end.message());
+  const std::string why(end.ok() ? fmt::format("it answered status {}, expected 200 to 599", status_)
+                                 : end.message());
   if (!connected_) return Unreached(why);
   const LogScope scope(exchange_->request().id);
   LogWarning("backend {}: {}", backend_, why);
@@ -159,26 +162,26 @@ void ForwardTask::OnStreamBroken(const std::string& why) {
   exchange_->EndStream();
 }
 
-// Many things are refused for a moment; only who starts or drains takes nobody's requests.
+// Most refusals concern this request only; a coordinator that starts or drains refuses all requests.
 void ForwardTask::OnRefusal() {
   NUMOE_CHECK(whole_ && !streaming_);
   const std::string code = ErrorCodeOf(whole_->body);
   if (status_ == 503 && (code == "starting" || code == "draining"))
-    backends_.Lose(choice_->backend, "answered 503 " + code);
+    backends_.MarkFailed(choice_->backend, "answered 503 " + code);
   if (TryElsewhere()) return;
   exchange_->TakeBody();
   exchange_->Reply(*std::move(whole_));
 }
 
 void ForwardTask::Unreached(const std::string& why) {
-  backends_.Lose(choice_->backend, why);
+  backends_.MarkFailed(choice_->backend, why);
   if (!TryElsewhere()) Fail(503, "no coordinator can be reached: " + backends_.Missing());
 }
 
 bool ForwardTask::TryElsewhere() {
-  if (choice_->by == PlacedBy::kResponse) return false;  // nobody else has the answer
+  if (choice_->by == RouteReason::kResponse) return false;  // no other backend has the answer
   tried_.insert(choice_->backend);
-  std::optional<BackendChoice> next = backends_.balancer().Place(prompt_, tried_);
+  std::optional<BackendChoice> next = backends_.balancer().Route(prompt_, tried_);
   if (!next) return false;
   backends_.balancer().CountRetry(choice_->backend);
   NUMOE_CHECK(!tried_.contains(next->backend)) << backend_;

@@ -1,12 +1,13 @@
-// ForwardTask: one request handed to a backend, and its answer handed back as it comes.
+// ForwardTask: passes one request to a backend, and streams the answer back.
 //
-// Runs on the connection's executor, the backend's connection too, so nothing is locked. At most one piece of
-// an answer is held: the next is read when the client has taken it. A request is tried elsewhere where it
-// cannot have run - its backend was not reached, or refused it with 429 or 503 - and once where its backend
-// was lost before any of the answer had come to the client, if running it again does no harm. Once, because a
-// request that kills coordinators must not be carried to all of them. An answer that breaks off later ends as
-// a broken one: a stream of events with one that says so, another without its last chunk. The client's
-// leaving ends the backend's connection, and so what it computes.
+// The task and the backend's connection run on the executor of the client's connection, so nothing is locked.
+// The task holds at most one piece of an answer and reads the next when the client has taken it. It tries
+// another backend if the request cannot have run - the backend was not reached, or refused it with 429 or 503
+// - and once if the backend was lost before the client had received any of the answer and the request may run
+// twice. Only once, because a request that makes coordinators crash must not reach all of them. An answer
+// that breaks off later ends as incomplete: a stream of events with an error event, another answer without
+// its last chunk. If the client disconnects, the backend's connection is closed, and with it the computation
+// ends.
 #pragma once
 
 #include <memory>
@@ -21,19 +22,19 @@ namespace numoe::router {
 
 class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
  public:
-  /// `backends` outlives the exchange's server. `repeatable`: the request may run twice, as one that keeps
-  /// nothing and changes nothing.
+  /// `backends` outlives the exchange's server. `repeatable`: the request may run twice, because it stores
+  /// and changes nothing.
   ForwardTask(Backends& backends, std::shared_ptr<net::Exchange> exchange, bool repeatable);
 
-  /// To whoever is best for the prompt. On the exchange's executor, as everything here.
+  /// Sends the request to the best backend for the prompt. All functions run on the exchange's executor.
   void Start(PromptPrefix prompt);
-  /// To this backend and no other.
+  /// Sends the request to this backend and to no other.
   void StartAt(int backend);
 
  private:
   void Begin(std::optional<BackendChoice> choice);
   void Try();
-  /// Of this attempt. They hold the client, which outlives its exchange.
+  /// Returns the functions of this attempt, which hold the client, because it must outlive its exchange.
   net::HttpEvents Events(std::shared_ptr<net::HttpClient> client);
   void OnHead(const net::HttpHeaders& headers);
   absl::Status OnBody(std::string_view bytes);
@@ -42,7 +43,7 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   void OnLost(const std::string& why);
   void OnStreamBroken(const std::string& why);
   void Unreached(const std::string& why);
-  /// Whether another backend tries it now.
+  /// Returns whether another backend tries the request now.
   bool TryElsewhere();
   void Fail(int http_status, const std::string& message);
 
@@ -53,18 +54,18 @@ class ForwardTask : public std::enable_shared_from_this<ForwardTask> {
   BackendSet tried_;
   std::optional<BackendChoice> choice_;
   std::string backend_;                        // its name
-  std::weak_ptr<net::HttpExchange> upstream_;  // whose events hold this
-  int attempt_ = 0;                            // events of earlier ones are dropped
+  std::weak_ptr<net::HttpExchange> upstream_;  // its events hold this task
+  int attempt_ = 0;                            // events of earlier attempts are dropped
   bool gone_ = false;
-  bool lost_ = false;  // a backend was, while it answered
+  bool lost_ = false;  // a backend was lost while it answered
 
-  // Of this attempt.
+  // State of the current attempt.
   bool connected_ = false;
   int status_ = 0;
   bool streaming_ = false;
-  std::optional<EventRelay> events_;     // that are streamed
-  bool refused_ = false;                 // 429 or 503: whole_ says why
-  std::optional<net::HttpReply> whole_;  // an answer that is passed on in one piece
+  std::optional<EventRelay> events_;     // set for a stream of events
+  bool refused_ = false;                 // the status is 429 or 503, and whole_ says why
+  std::optional<net::HttpReply> whole_;  // set for an answer that is passed on in one piece
 };
 
 }  // namespace numoe::router

@@ -10,7 +10,7 @@ namespace {
 constexpr std::string_view kConnectionFields[] = {"connection", "keep-alive",    "proxy-connection",
                                                   "te",         "trailer",       "transfer-encoding",
                                                   "upgrade",    "content-length"};
-// The router answers for these itself.
+// The router sets or checks these itself.
 constexpr std::string_view kOwnFields[] = {"host", "expect", "origin", "x-request-id"};
 
 template <size_t n>
@@ -18,7 +18,7 @@ bool IsOne(std::string_view name, const std::string_view (&names)[n]) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// What Connection fields name, in lower case.
+// Returns the names in all Connection fields, in lower case.
 std::set<std::string> NamedFields(const net::HttpHeaders& headers) {
   std::set<std::string> names;
   for (const auto& [name, value] : headers) {

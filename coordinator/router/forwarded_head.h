@@ -1,7 +1,7 @@
-// What of a request's and an answer's head is passed on: all but what concerns one connection alone.
+// Chooses the header fields of requests and answers that the router passes on.
 //
-// RFC 9110, 7.6.1: Connection, the fields that it names, and those that are about framing. Host, ids and CORS
-// are the router's own. Pure functions.
+// These are all except the fields of one connection (RFC 9110, 7.6.1): Connection, the fields that it names,
+// and the fields about framing. The router sets Host, request ids and CORS fields itself. Pure functions.
 #pragma once
 
 #include "coordinator/net/client/http_client.h"
@@ -10,11 +10,11 @@
 namespace numoe::router {
 
 net::HttpHeaders ForwardedHeaders(const net::HttpRequest& request);
-/// Whether an answer can have this status: one that is final, and of HTTP.
+/// Returns whether an answer can have this status: 200 to 599.
 bool IsFinalStatus(int status);
-/// The answer without its body. `headers`: names in lower case.
+/// Returns the answer without its body. `headers` have names in lower case.
 net::HttpReply ForwardedReply(int status, const net::HttpHeaders& headers);
-/// The body's length where the answer says one that is read whole, at most `bytes_max`.
+/// Returns whether the headers name the body's length and it is at most `bytes_max`.
 bool IsShort(const net::HttpHeaders& headers, size_t bytes_max);
 
 }  // namespace numoe::router

@@ -1,7 +1,6 @@
-// What several backends answered to the same question, put together as one server would have said it.
+// Merges the answers of several backends to the same request into the answer that one server would give.
 //
-// Pure functions of outside bytes. None of the replies is an object of the kind: the first one's body, or
-// "{}".
+// Pure functions of bytes from outside. They return "{}" if no reply is a JSON object.
 #pragma once
 
 #include <string>
@@ -10,15 +9,16 @@
 namespace numoe::router {
 
 struct NamedReply {
-  std::string backend;  // its URL
+  std::string backend;  // the backend's URL
   std::string body;
 };
 
-/// /v1/models: every model once.
+/// For /v1/models: returns every model once.
 std::string MergeModels(const std::vector<NamedReply>& replies);
-/// /load, /abort_request and the like: the first one's fields, with the sums of those that are numbers.
+/// For /load, /abort_request and similar: returns the fields of the first reply, numbers summed over all.
 std::string MergeSums(const std::vector<NamedReply>& replies);
-/// /server_info: the first one's, with everybody's internal_states, in which `backend` says whose they are.
+/// For /server_info: returns the first reply with the internal_states of all, each of which names its
+/// `backend`.
 std::string MergeServerInfo(const std::vector<NamedReply>& replies);
 
 }  // namespace numoe::router

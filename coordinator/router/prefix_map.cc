@@ -18,7 +18,7 @@ std::optional<KnownPrefix> PrefixMap::Find(absl::Span<const uint64_t> marks,
 
 void PrefixMap::Remember(absl::Span<const uint64_t> marks, int backend) {
   NUMOE_DCHECK_GE(backend, 0);
-  // Backwards, so that of one prompt the shortest beginning is the most recently used.
+  // From the last mark to the first, so that a prompt's shortest beginning is the most recently used.
   for (size_t i = marks.size(); i-- > 0;) {
     const auto [it, fresh] = entries_.try_emplace(marks[i]);
     Entry& entry = it->second;

@@ -17,13 +17,13 @@ constexpr size_t kMarksPerDoubling = 16;
 static_assert(std::has_single_bit(kMarksPerDoubling));
 constexpr char kEndOfText = '\x1f';
 
-// What templates render first comes first. Every dialect's names, of which a request has one or two.
+// In the order in which templates render the fields. A request has the names of its API only.
 constexpr const char* kPromptFields[] = {"tools", "system", "instructions", "messages",
                                          "input", "prompt", "text",         "input_ids"};
-// Anthropic's clients move it from message to message as a conversation goes on.
+// Anthropic's clients move this field to another message with every turn of a conversation.
 constexpr std::string_view kIgnoredField = "cache_control";
 
-size_t StepBehind(size_t bytes) { return std::max(std::bit_floor(bytes) / kMarksPerDoubling, size_t{16}); }
+size_t StepAfter(size_t bytes) { return std::max(std::bit_floor(bytes) / kMarksPerDoubling, size_t{16}); }
 
 uint64_t Hash(uint64_t before, std::string_view text) {
   return absl::HashOf(before, absl::string_view(text.data(), text.size()));
@@ -65,7 +65,7 @@ std::string StringField(const ordered_json& body, const char* name) {
 
 size_t MarkBytes(size_t index) {
   size_t bytes = 0;
-  for (size_t i = 0; i <= index; ++i) bytes += StepBehind(bytes);
+  for (size_t i = 0; i <= index; ++i) bytes += StepAfter(bytes);
   return bytes;
 }
 
@@ -81,8 +81,8 @@ PromptPrefix ReadPromptPrefix(std::string_view body) {
   prefix.previous_response_id = StringField(*parsed, "previous_response_id");
   uint64_t hash = Hash(Hash(0, StringField(*parsed, "model")), StringField(*parsed, "cache_salt"));
   const std::string_view all = text;
-  for (size_t begin = 0; begin + StepBehind(begin) <= all.size();) {
-    const size_t step = StepBehind(begin);
+  for (size_t begin = 0; begin + StepAfter(begin) <= all.size();) {
+    const size_t step = StepAfter(begin);
     hash = Hash(hash, all.substr(begin, step));
     prefix.marks.push_back(hash);
     begin += step;

@@ -1,11 +1,11 @@
-// PromptPrefix: what a request's prompt begins with, as hashes that prompts of the same beginning share.
+// PromptPrefix: the beginning of a request's prompt as hashes, which are equal for prompts that begin alike.
 //
 // The router has no tokeniser, so it hashes the prompt's text, in the order in which templates render it:
-// tools, system message, messages. Marks stand at fixed offsets of that text - every 16 bytes up to 256, then
-// 16 to each doubling - so that a prompt of any length has at most 300 of them and the beginning that two
-// prompts share is known to a sixteenth of its length. Each mark's hash stands for all text before it, the
-// model and the cache_salt. After SGLang's and vLLM's cache-aware routers. Pure function; hashes are those of
-// this process. Bodies that a coordinator would refuse have no marks.
+// tools, system message, messages. There are marks at fixed offsets of that text - every 16 bytes up to 256,
+// then 16 in each doubling - so that a prompt of any length has at most 300 marks, and the length of the
+// beginning that two prompts share is known to a sixteenth. Each mark's hash covers all text before it, the
+// model and the cache_salt. SGLang's and vLLM's cache-aware routers do the same. Pure function; the hashes
+// are valid in this process only. Bodies that a coordinator would refuse have no marks.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 namespace numoe::router {
 
 struct PromptPrefix {
-  std::vector<uint64_t> marks;       // of longer and longer beginnings
-  size_t bytes = 0;                  // of the whole prompt's text
-  std::string previous_response_id;  // /v1/responses: the kept answer that it goes on from
+  std::vector<uint64_t> marks;       // hashes of the beginnings, the shortest first
+  size_t bytes = 0;                  // length of the whole prompt's text
+  std::string previous_response_id;  // /v1/responses: the stored answer that the request continues
 };
 
-/// How many bytes lie before mark `index`.
+/// Returns how many bytes of text come before mark `index`.
 size_t MarkBytes(size_t index);
 PromptPrefix ReadPromptPrefix(std::string_view body);
 

@@ -1,5 +1,7 @@
-// numoe-router: one port in front of several coordinators, each request to the one that suits it best.
+// numoe-router: one port in front of several coordinators; sends each request to the best of them.
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "common/base/core_dumps.h"
 #include "common/base/descriptors.h"
@@ -7,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/base/unused_flags.h"
 #include "common/base/version.h"
 #include "common/observe/logging.h"
 #include "coordinator/net/http/server.h"
@@ -27,7 +30,23 @@ struct RouterFlags {
   int64_t drain_timeout_ms = 30'000;
   bool core_dumps = false;
   LogOptions log{.program = "numoe-router"};
+  absl::Status unused;             // refuses a flag that changes nothing
+  std::vector<std::string> notes;  // to log: flags of the environment or the file that change nothing
 };
+
+void FindUnused(const Flags& flags, RouterFlags& f) {
+  UnusedFlags unused(flags);
+  net::FindUnusedServerFlags(f.access, unused);
+  const auto followed = [](const std::string& url) { return url.rfind("dns+", 0) == 0; };
+  if (std::none_of(f.backends.begin(), f.backends.end(), followed)) {
+    unused.Add(
+        "dns-refresh-ms",
+        "does nothing without a backend whose URL begins with dns+, because no other host name is looked "
+        "up again; leave it out, or write dns+http://HOST:PORT in --backends");
+  }
+  f.unused = unused.refusal();
+  f.notes = unused.notes();
+}
 
 int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
   Flags flags("numoe-router",
@@ -48,12 +67,14 @@ int ParseRouterFlags(int argc, char** argv, RouterFlags& f) {
            "Milliseconds that running requests may still take after SIGTERM before they are ended")
       .NonNegative();
   flags.AddSwitch("core-dumps", f.core_dumps, kCoreDumpsHelp);
-  flags.Add("log-level", f.log.level, "Least severe messages that are logged: debug, info, warning, error");
+  flags.Add("log-level", f.log.level, kLogLevelHelp);
   flags.Add("log-format", f.log.format, "Format of log lines: text or json");
-  return flags.Parse(argc, argv);
+  const int code = flags.Parse(argc, argv);
+  if (code < 0) FindUnused(flags, f);
+  return code;
 }
 
-// Until a signal comes and what runs has been answered.
+// Waits for a signal, and then until the running requests are answered or the drain timeout is over.
 void AwaitEnd(const RouterFlags& f, RouterService& service, net::Server& server) {
   const int signal = AwaitSignal();
   LogInfo("signal {}: draining for at most {} ms; another signal ends it at once", signal,
@@ -63,9 +84,11 @@ void AwaitEnd(const RouterFlags& f, RouterService& service, net::Server& server)
   if (!server.Finish(f.drain_timeout_ms)) LogWarning("requests still running at the drain timeout are ended");
 }
 
-// `no_dumps`: of ForbidCoreDumps.
+// `no_dumps` is the result of ForbidCoreDumps.
 absl::Status Serve(const RouterFlags& f, const absl::Status& no_dumps) {
   RETURN_IF_ERROR(SetupLogging(f.log));
+  RETURN_IF_ERROR(f.unused);
+  for (const std::string& note : f.notes) LogWarning("{}", note);
   if (!no_dumps.ok()) LogWarning("{}", std::string(no_dumps.message()));
   RETURN_IF_ERROR(net::CheckServerFlags(f.server));
   RETURN_IF_ERROR(net::CheckPortFile(f.port_file));
@@ -85,7 +108,7 @@ absl::Status Serve(const RouterFlags& f, const absl::Status& no_dumps) {
     LogInfo("serving {} on {}", fmt::join(f.backends, ","), server->Where());
     AwaitEnd(f, service, *server);
   }
-  // What the server's connections hold refers to the service and the backends.
+  // The server's connections refer to the service and the backends, so the server ends first.
   server->Stop();
   service.Stop();
   server.reset();

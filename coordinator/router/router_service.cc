@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// As the coordinator's preparers: two keep a long prompt from holding up the others.
+// Two threads, as the coordinator has for this, so that a long prompt does not delay the others.
 constexpr int kReaders = 2;
 
 bool IsPlainId(const std::string& id) {
@@ -32,7 +32,8 @@ bool OnlyReads(const net::HttpRequest& request) {
   return request.method == "GET" || request.method == "HEAD";
 }
 
-// Others' keys reach what is their own. A router without keys cannot tell an admin's.
+// Returns whether the request concerns all tenants. A key that is not an admin's concerns its own tenant; a
+// router without keys cannot recognise an admin's key.
 bool AsksForEverybody(const net::HttpRequest& request) {
   if (request.caller.tenant != 0) return request.caller.admin;
   return request.Header("authorization").empty() && request.Header("x-api-key").empty();
@@ -62,7 +63,7 @@ void RouterService::RegisterOwn(net::UrlTable& urls) {
   };
   const auto health = [this](const std::shared_ptr<net::Exchange>& e) { Health(e); };
   add("/health", "Whether any backend serves, and which do not", health);
-  for (const char* method : {"GET", "POST"}) add("/ping", "The same, as SageMaker asks", health, method);
+  for (const char* method : {"GET", "POST"}) add("/ping", "The same for SageMaker", health, method);
   add("/version", "The program's version", [](const std::shared_ptr<net::Exchange>& e) {
     e->Reply({.body = DumpJson({{"version", Version()}})});
   });
@@ -77,18 +78,18 @@ void RouterService::RegisterForwarded(net::UrlTable& urls) {
   for (const char* path : {"/v1/chat/completions", "/v1/completions", "/v1/messages", "/generate"}) {
     urls.Add({.method = "POST",
               .pattern = path,
-              .summary = "An answer, of the backend that knows the prompt's beginning",
+              .summary = "An answer from the backend that computed the prompt's beginning",
               .handle = by_prompt,
               .errors = path == std::string("/v1/messages") ? net::ErrorShape::kAnthropic
                                                             : net::ErrorShape::kOpenAi});
   }
   urls.Add({.method = "POST",
             .pattern = "/v1/responses",
-            .summary = "The same, or of the one that keeps the answer before it",
+            .summary = "The same, or from the backend that keeps the previous answer",
             .handle = by_prompt});
   urls.Add({.method = "POST",
             .pattern = "/v1/responses/input_tokens",
-            .summary = "The length of such a request, counted by the one that keeps the answer before it",
+            .summary = "The tokens of such a request, counted by the backend that keeps the previous answer",
             .handle = by_prompt,
             .counted = false});
   const auto by_response = [this](const std::shared_ptr<net::Exchange>& e) {
@@ -101,19 +102,22 @@ void RouterService::RegisterForwarded(net::UrlTable& urls) {
                                                                   {"GET", "/v1/responses/{}/input_items"}}) {
     urls.Add({.method = method,
               .pattern = path,
-              .summary = "Of the backend that keeps this answer",
+              .summary = "Forwarded to the backend that keeps this answer",
               .handle = by_response,
               .counted = false,
               .body_max = limits::kHttpCommandBytesMax});
   }
   const auto anywhere = [this](const std::shared_ptr<net::Exchange>& e) { Anywhere(e); };
   for (const char* path : {"/", "/page/{}", "/openapi.json"}) {
-    urls.Add(
-        {.method = "GET", .pattern = path, .summary = "Of any backend", .handle = anywhere, .open = true});
+    urls.Add({.method = "GET",
+              .pattern = path,
+              .summary = "Forwarded to any backend",
+              .handle = anywhere,
+              .open = true});
   }
   urls.Add({.method = "POST",
             .pattern = "/v1/messages/count_tokens",
-            .summary = "Of any backend",
+            .summary = "Forwarded to any backend",
             .handle = anywhere,
             .counted = false,
             .errors = net::ErrorShape::kAnthropic});
@@ -124,7 +128,7 @@ void RouterService::RegisterMerged(net::UrlTable& urls) {
   const auto add = [&](const char* method, const char* path, Merge merge, bool command) {
     urls.Add({.method = method,
               .pattern = path,
-              .summary = command ? "Told to all backends" : "Of all backends together",
+              .summary = command ? "Sent to all backends" : "The merged answers of all backends",
               .handle = [this, merge, command](
                             const std::shared_ptr<net::Exchange>& e) { AskEverybody(e, merge, command); },
               .counted = false,
@@ -167,12 +171,12 @@ void RouterService::ByPrompt(const std::shared_ptr<net::Exchange>& exchange) {
   if (Refused(exchange)) return;
   boost::asio::post(readers_, [this, exchange] {
     auto prompt = std::make_shared<PromptPrefix>(ReadPromptPrefix(exchange->request().body));
-    exchange->Post([this, exchange, prompt] { Place(exchange, std::move(*prompt)); });
+    exchange->Post([this, exchange, prompt] { Forward(exchange, std::move(*prompt)); });
   });
 }
 
-void RouterService::Place(const std::shared_ptr<net::Exchange>& exchange, PromptPrefix prompt) {
-  // What the first one kept of a response, or goes on with in the background, would be there twice.
+void RouterService::Forward(const std::shared_ptr<net::Exchange>& exchange, PromptPrefix prompt) {
+  // A second backend would store the response again, or compute it a second time in the background.
   const bool kept = exchange->request().path == "/v1/responses";
   const auto task = std::make_shared<ForwardTask>(backends_, exchange, /*repeatable=*/!kept);
   const std::string previous = prompt.previous_response_id;
@@ -190,7 +194,7 @@ void RouterService::Anywhere(const std::shared_ptr<net::Exchange>& exchange) {
 void RouterService::ByResponse(const std::shared_ptr<net::Exchange>& exchange, const std::string& id) {
   Locate(exchange, id, [this, exchange](std::optional<int> backend) {
     const auto task = std::make_shared<ForwardTask>(backends_, exchange, OnlyReads(exchange->request()));
-    backend ? task->StartAt(*backend) : task->Start({});  // who says in its own words that it is not there
+    backend ? task->StartAt(*backend) : task->Start({});  // any backend answers 404
   });
 }
 
@@ -222,11 +226,11 @@ void RouterService::AskEverybody(const std::shared_ptr<net::Exchange>& exchange,
                          .body = request.body,
                          .backends = {}};
   for (const int i : backends_.balancer().backends()) {
-    // One that drains still runs what is to be aborted.
+    // A draining backend still runs requests that may have to be aborted.
     if (command || backends_.balancer().StateOf(i).health != BackendHealth::kOut)
       question.backends.push_back(i);
   }
-  // What all computed for everybody is forgotten, so where it was need not be remembered.
+  // All backends empty their prefix caches for all tenants, so the router forgets where prefixes were.
   const bool forgets = command && request.path != "/abort_request" && AsksForEverybody(request);
   const size_t asked = question.backends.size();
   AskAll(backends_, exchange, std::move(question),

@@ -1,8 +1,8 @@
-// RouterService: the router's routes: which are forwarded to one backend, which are asked of all, and which
-// it answers itself.
+// RouterService: the router's routes. Some are forwarded to one backend, some are sent to all backends, and
+// some the router answers itself.
 //
-// CONTRACT.md has the table. Reads prompts on threads of its own, because a long one takes milliseconds.
-// Everything it is given outlives it, and it outlives the server.
+// CONTRACT.md has the table. The service parses prompts on its own threads, because a long prompt takes
+// milliseconds. The constructor's arguments outlive the service, and the service outlives the server.
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,9 @@ class RouterService {
   ~RouterService();
 
   void Register(net::UrlTable& urls);
-  /// From now on requests are refused and /health says so.
+  /// Refuses requests that arrive after this call; /health reports "draining".
   void Drain() { draining_ = true; }
-  /// No prompt is read any more once it returns.
+  /// Waits for the prompts that are being parsed; afterwards none is parsed.
   void Stop();
 
  private:
@@ -38,18 +38,18 @@ class RouterService {
   void RegisterMerged(net::UrlTable& urls);
 
   void Health(const std::shared_ptr<net::Exchange>& exchange);
-  /// To whoever computed the prompt's beginning, or has least to do.
+  /// Forwards to the backend that computed the prompt's beginning, or to the one with the least load.
   void ByPrompt(const std::shared_ptr<net::Exchange>& exchange);
-  /// To whoever has least to do.
+  /// Forwards to the backend with the least load.
   void Anywhere(const std::shared_ptr<net::Exchange>& exchange);
-  /// To whoever keeps the answer of this id.
+  /// Forwards to the backend that keeps the answer with this id.
   void ByResponse(const std::shared_ptr<net::Exchange>& exchange, const std::string& id);
   void AskEverybody(const std::shared_ptr<net::Exchange>& exchange, Merge merge, bool command);
-  void Place(const std::shared_ptr<net::Exchange>& exchange, PromptPrefix prompt);
-  /// Who keeps an answer: as remembered, or asked of all. None: nobody.
+  void Forward(const std::shared_ptr<net::Exchange>& exchange, PromptPrefix prompt);
+  /// Finds the backend that keeps an answer: from memory, or by asking all. nullopt if none keeps it.
   void Locate(const std::shared_ptr<net::Exchange>& exchange, const std::string& id,
               std::function<void(std::optional<int>)> then);
-  /// True: told that the router is ending.
+  /// Refuses the request and returns true if the router is draining.
   bool Refused(const std::shared_ptr<net::Exchange>& exchange);
 
   Backends& backends_;

@@ -14,19 +14,19 @@
 namespace numoe::startup {
 namespace {
 
-// Without --max-total-tokens the cache of a CPU has room for so many tokens of every sequence.
+// Without --max-total-tokens the cache of a CPU has room for this number of tokens of every sequence.
 constexpr int64_t kUsualSequenceTokens = 4096;
 
 static_assert(limits::kKvTokensMax / execution::kKvBlockTokens <= INT_MAX, "blocks are counted in an int");
 static_assert(limits::kRunningSequencesMax * kUsualSequenceTokens <= limits::kKvTokensMax,
-              "the usual cache of any number of sequences is one that a flag may ask for");
+              "--max-total-tokens may ask for the usual cache of any number of sequences");
 
 int64_t LongestSequence(const CapacityRequest& request, const ModelConfig& config) {
   return request.model_len_max > 0 ? std::min(request.model_len_max, config.max_position_embeddings)
                                    : config.max_position_embeddings;
 }
 
-// No sequence is longer than the whole cache.
+// Returns the longest sequence that a cache of `blocks` allows: no sequence is longer than the whole cache.
 int64_t HeldBy(int blocks, int64_t tokens) {
   return std::min(tokens, int64_t{blocks} * execution::kKvBlockTokens);
 }
@@ -41,7 +41,8 @@ Capacity UsualCapacity(const CapacityRequest& request, const ModelConfig& config
   return capacity;
 }
 
-// A window is a whole layer where two of them fit beside the rest, else a half, a quarter, an eighth.
+// Chooses the size of a window: a whole layer if two of them fit beside the rest, otherwise a half, a quarter
+// or an eighth of a layer.
 absl::Status ChooseWindow(const ModelConfig& config, uint64_t available, MeasureCapacity measure,
                           Capacity& capacity) {
   constexpr int kPartsMax = 8;
@@ -54,7 +55,7 @@ absl::Status ChooseWindow(const ModelConfig& config, uint64_t available, Measure
   return absl::OkStatus();
 }
 
-// As many experts of each layer as fit beside the rest.
+// Chooses as many experts per layer as fit beside the rest.
 absl::Status FitExperts(const ModelConfig& config, uint64_t available, MeasureCapacity measure,
                         Capacity& capacity) {
   capacity.gpu_experts = 1;
@@ -67,7 +68,7 @@ absl::Status FitExperts(const ModelConfig& config, uint64_t available, MeasureCa
   return absl::OkStatus();
 }
 
-// The cache takes what the rest leaves, as far as sequences can use it.
+// Gives the cache all memory that the rest leaves, up to what sequences can use.
 absl::Status FitCache(const CapacityRequest& request, uint64_t available, MeasureCapacity measure,
                       Capacity& capacity) {
   Capacity one_block = capacity;
@@ -76,7 +77,7 @@ absl::Status FitCache(const CapacityRequest& request, uint64_t available, Measur
   const int64_t useful = int64_t{request.sequences_max} * execution::KvBlocksFor(capacity.model_len);
   const int64_t blocks = std::min(
       {FittingCacheBlocks(one, available), useful, limits::kKvTokensMax / execution::kKvBlockTokens});
-  if (blocks > 0) capacity.kv_blocks = static_cast<int>(blocks);  // else Check says it
+  if (blocks > 0) capacity.kv_blocks = static_cast<int>(blocks);  // otherwise Check reports it
   capacity.model_len = HeldBy(capacity.kv_blocks, capacity.model_len);
   return absl::OkStatus();
 }
@@ -103,16 +104,18 @@ absl::StatusOr<CapacityPlan> PlanCapacity(const CapacityRequest& request, const 
   if (!request.gpu_experts && room.gpu && config.num_experts > 0)
     RETURN_IF_ERROR(FitExperts(config, room.available, measure, capacity));
   if (fits_cache) RETURN_IF_ERROR(FitCache(request, room.available, measure, capacity));
-  CapacityPlan plan{.capacity = capacity,
-                    .grammars = room.gpu ? 0 : limits::kGrammarCacheBytesMax,  // those are the host's
-                    .available = room.available,
-                    .gpu = room.gpu,
-                    .kv_type = request.kv_type,
-                    .step_tokens = request.step_tokens};
+  CapacityPlan plan{
+      .capacity = capacity,
+      .grammars = room.gpu ? 0 : limits::kGrammarCacheBytesMax,  // they are in the host's memory
+      .available = room.available,
+      .gpu = room.gpu,
+      .kv_type = request.kv_type,
+      .step_tokens = request.step_tokens};
   ASSIGN_OR_RETURN(plan.needs, measure(capacity));
   NUMOE_CHECK(0 < capacity.model_len && capacity.model_len <= plan.kv_tokens())
       << capacity.model_len << " of " << plan.kv_tokens();
-  NUMOE_CHECK(plan.gpu || (plan.needs.experts == 0 && plan.needs.windows == 0)) << "those are a GPU's";
+  NUMOE_CHECK(plan.gpu || (plan.needs.experts == 0 && plan.needs.windows == 0))
+      << "only a GPU holds experts and windows";
   return plan;
 }
 
@@ -137,7 +140,7 @@ std::vector<std::string> CapacityPlan::Table() const {
     table.push_back(
         line("windows", needs.windows,
              fmt::format("two of {} experts of a layer, fetched for long prompts", capacity.window)));
-  if (grammars > 0) table.push_back(line("grammars", grammars, "at most, of requests to come"));
+  if (grammars > 0) table.push_back(line("grammars", grammars, "at most, of later requests"));
   table.push_back(
       line("total", total(), fmt::format("of {} available{}", MemorySize(available), Others(others))));
   return table;

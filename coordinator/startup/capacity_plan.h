@@ -1,12 +1,12 @@
-// CapacityPlan: what serving a model takes of memory - weights, KV cache, scratch, experts - and whether it
-// is there, said before anything is loaded.
+// CapacityPlan: how much memory serving a model takes (weights, KV cache, scratch, experts), and whether that
+// much is available, computed before anything is loaded.
 //
-// Pure: numbers in, a printable plan or an error out. PlanCapacity works out what the flags leave open: how
-// long sequences may be, how many blocks the KV cache has, how many experts a GPU keeps. It asks `measure`
-// what a candidate would take (measured_plan.h asks a device that stores nothing). What is available to it is
-// a GPU's free memory, or what the host leaves beside all other daemons, which have promised theirs
-// (host_share.h, common/topology/host_memory.h). What the plan says is reserved at the start, so that no
-// request finds memory missing.
+// These are pure functions: numbers in, a printable plan or an error out. PlanCapacity chooses what the flags
+// leave open: the longest sequence, the number of blocks of the KV cache, the number of experts that a GPU
+// keeps. It asks `measure` how much memory a candidate would take (measured_plan.h asks a device that stores
+// nothing). Available is the free memory of a GPU, or what the host has left after the reservations of all
+// other daemons (host_share.h, common/topology/host_memory.h). All memory of the plan is reserved at the
+// start, so that no request fails for lack of memory.
 #pragma once
 
 #include <cstdint>
@@ -23,60 +23,60 @@
 
 namespace numoe::startup {
 
-/// What the operator asks for.
+/// What the operator asks for by flags.
 struct CapacityRequest {
-  int sequences_max = 32;     // that run at once
-  int step_tokens = 2048;     // of the largest step
-  int64_t model_len_max = 0;  // tokens of a sequence; 0: the model's, as far as the cache holds it
-  int64_t kv_tokens = 0;      // in the cache; 0: as many as is right for the device
+  int sequences_max = 32;  // that are computed at the same time
+  int step_tokens = 2048;  // of the largest step
+  int64_t model_len_max =
+      0;                  // tokens of a sequence; 0: the model's own limit, or the cache's if that is lower
+  int64_t kv_tokens = 0;  // in the cache; 0: PlanCapacity chooses the number by the device
   execution::CacheType kv_type = execution::CacheType::kBf16;
-  std::optional<int> gpu_experts = 0;    // of each layer, on a GPU; nullopt: as many as fit
-  TokenThreshold gpu_prefill = Never{};  // prompts whose experts come to the GPU; Never: no windows for them
+  std::optional<int> gpu_experts = 0;    // per layer, on a GPU; as many as fit if nullopt
+  TokenThreshold gpu_prefill = Never{};  // prompts for which the GPU fetches experts; Never: no windows
 };
 
-/// What is reserved for.
+/// What memory is reserved for.
 struct Capacity {
   int64_t model_len = 0;  // tokens of the longest sequence
   int kv_blocks = 0;
-  int gpu_experts = 0;  // of each layer, which stay on the GPU
-  int window = 0;       // experts of a layer that are fetched at a time for long prompts
+  int gpu_experts = 0;  // per layer, which stay on the GPU
+  int window = 0;       // experts of a layer that are fetched together for long prompts
   bool operator==(const Capacity&) const = default;
 };
 
-/// Where the model lives.
+/// The device that holds the model.
 struct DeviceRoom {
   bool gpu = false;
-  uint64_t available =
-      0;  // of the GPU's memory, before anything is loaded; the host tells its own (host_share.h)
+  uint64_t available = 0;  // bytes of the GPU, before anything is loaded; host_share.h finds the host's
 };
 
 struct CapacityPlan {
   Capacity capacity;
   execution::DeviceMemory needs;
-  uint64_t grammars = 0;   // that requests may leave behind
-  uint64_t available = 0;  // to this process, or of the GPU, before anything is loaded
-  std::string others;      // what other processes will take of the host, for a sentence; empty: nothing
+  uint64_t grammars = 0;   // bytes of compiled grammars that stay cached after their requests
+  uint64_t available = 0;  // bytes for this process, or of the GPU, before anything is loaded
+  std::string others;      // the host's memory that other processes will take, as words; "" if there is none
   bool gpu = false;
   execution::CacheType kv_type = execution::CacheType::kBf16;
   int step_tokens = 0;  // of the largest step
 
   int64_t kv_tokens() const { return int64_t{capacity.kv_blocks} * execution::kKvBlockTokens; }
   uint64_t total() const { return needs.total() + grammars; }
-  /// A line for each part, the total, and what there is.
+  /// Returns a line for each part, and one with the total and the available memory.
   std::vector<std::string> Table() const;
-  /// RESOURCE_EXHAUSTED: it does not fit; names the flags to change, and to what.
+  /// RESOURCE_EXHAUSTED if it does not fit; the message names the flags to change and values that fit.
   absl::Status Check() const;
 };
 
 using MeasureCapacity = absl::FunctionRef<absl::StatusOr<execution::DeviceMemory>(const Capacity&)>;
 
-/// A plan that may not fit, which its Check says. Errors are those of `measure`. REQUIRES: without a GPU no
-/// expert is asked to be on one, whether it stays or is fetched.
+/// Returns a plan that may not fit; its Check says so. Returns the errors of `measure`. REQUIRES: without a
+/// GPU the request asks for no experts on one, neither kept nor fetched.
 absl::StatusOr<CapacityPlan> PlanCapacity(const CapacityRequest& request, const ModelConfig& config,
                                           const DeviceRoom& room, MeasureCapacity measure);
 
-/// Blocks of KV cache that fit where `one_block` says what the model takes with a cache of one; 0: not even
-/// that one fits.
+/// Returns the number of blocks of KV cache that fit; 0 if not even one does. `one_block` is the memory of
+/// the model with a cache of one block.
 int64_t FittingCacheBlocks(const execution::DeviceMemory& one_block, uint64_t available);
 
 }  // namespace numoe::startup

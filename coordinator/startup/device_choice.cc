@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,10 +25,12 @@
 namespace numoe::startup {
 namespace {
 
-// Of a card's memory, for what the driver allocates by itself: its context, kernels' code, captured graphs.
+// The part of a card's memory for what the driver allocates by itself: its context, code of kernels, captured
+// graphs.
 constexpr uint64_t kDriverBytes = 1536ull << 20;
 
-// What --plan assumes of a card that it only knows the size of: an H100's. All bound scratch only.
+// What --plan assumes about a card if it knows only the size: the numbers of an H100. They bound only the
+// scratch.
 constexpr int kPlannedComputeMajor = 9;
 constexpr int kPlannedMultiprocessors = 132;
 constexpr int64_t kPlannedSharedBytes = 227 << 10;
@@ -37,14 +40,13 @@ absl::StatusOr<std::unique_ptr<execution::cuda::Runtime>> OpenGpu([[maybe_unused
   return execution::cuda::OpenCudaRuntime(ordinal);
 #else
   return absl::UnimplementedError(
-      "this build has no CUDA; `cmake --preset cuda && cmake --build --preset cuda` makes one that has");
+      "this build has no CUDA; `cmake --preset cuda && cmake --build --preset cuda` makes one that has it");
 #endif
 }
 
 absl::StatusOr<std::vector<int>> CpusFor(int threads) {
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
-  std::vector<int> cpus;
-  for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
+  std::vector<int> cpus = ComputeCpus(topology.nodes, threads);
   if (const auto quota = CpuQuotaOf("/");
       threads == 0 && quota && *quota < static_cast<double>(cpus.size())) {
     cpus.resize(std::max<size_t>(1, static_cast<size_t>(*quota)));
@@ -53,53 +55,76 @@ absl::StatusOr<std::vector<int>> CpusFor(int threads) {
         "says), so that it is not stopped in the middle of a step; give it whole CPUs instead (cpuset)",
         *quota, cpus.size());
   }
-  if (threads > 0) {
-    const std::vector<int> all = cpus;
-    cpus.clear();
-    for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
-  }
   NUMOE_CHECK(!cpus.empty()) << "a topology has a CPU, and the smallest quota leaves one";
   return cpus;
 }
 
-// What only a GPU does, and there is none; `why` may be empty.
-absl::Status CheckNoGpuFlags(const ServingOptions& options, const std::string& why) {
-  NUMOE_CHECK(options.device.kind != DeviceKind::kCuda) << "without a GPU that is an error of its own";
-  std::string flag;
-  if (!IsNever(options.capacity.gpu_prefill))
-    flag = "--gpu-prefill-token-threshold=" + ToString(options.capacity.gpu_prefill);
-  if (const int experts = options.capacity.gpu_experts.value_or(0); experts > 0)
-    flag = fmt::format("--num-gpu-experts={}", experts);
-  // These are left over where a GPU was expected and is not there: the start says so, and goes on.
-  std::string idle;
-  if (options.device.gpu_memory) idle = "--gpu-memory=" + options.device.gpu_memory->text;
-  if (!options.expert_heat_file.empty()) idle = "--expert-heat-file=" + options.expert_heat_file;
-  if (options.device.kind == DeviceKind::kCpu && flag.empty()) flag = idle;
-  if (flag.empty() && !idle.empty()) LogWarning("{} changes nothing without a GPU", idle);
-  if (flag.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
-      "{} needs a GPU, and --device={} has none{}{}; start it with --device=cuda where one is, or "
-      "leave the flag out: the workers then compute all experts",
-      flag, DeviceWord(options.device), why.empty() ? "" : ": ", why));
+// A flag that does something on one kind of device only, and why it does nothing on the other.
+struct DeviceFlag {
+  std::string name, value, why;
+  std::string ToString() const { return fmt::format("--{}={}", name, value); }
+};
+
+// Handles flags that do nothing on the chosen device. If --device names the kind of device, returns the first
+// flag that is on the command line, which is to be refused; null if there is none. The other flags are
+// logged, because they may be for other machines, or, in the environment or the file, for other daemons.
+const DeviceFlag* WarnOrRefuse(const ServingOptions& options, const std::vector<DeviceFlag>& flags,
+                               std::string_view where) {
+  for (const DeviceFlag& flag : flags) {
+    if (options.device.kind != DeviceKind::kAuto && options.typed.count(flag.name) > 0) return &flag;
+    LogWarning("{} changes nothing {}: {}", flag.ToString(), where, flag.why);
+  }
+  return nullptr;
 }
 
-// What only the CPU device does, and the model is on a GPU.
-absl::Status CheckNoCpuFlags(const DeviceOptions& device) {
-  NUMOE_CHECK(device.kind != DeviceKind::kCpu);
-  std::string flag;
-  if (device.threads > 0) flag = fmt::format("--threads={}", device.threads);
-  if (device.precision != Precision::kFast)
-    flag = fmt::format("--activations={}", PrecisionName(device.precision));
-  if (device.dense_format) flag = fmt::format("--dense-format={}", WeightFormatName(*device.dense_format));
-  if (flag.empty()) return absl::OkStatus();
-  if (device.kind == DeviceKind::kAuto) {  // it may be for machines without a GPU
-    LogWarning("{} changes nothing on a GPU", flag);
-    return absl::OkStatus();
+// Refuses or logs what only a GPU does, where there is none; `reason` says why there is none, and may be
+// empty.
+absl::Status CheckNoGpuFlags(const ServingOptions& options, const std::string& reason) {
+  NUMOE_CHECK(options.device.kind != DeviceKind::kCuda) << "without a GPU that is an error of its own";
+  const std::string advice = fmt::format(
+      "needs a GPU, and --device={} has none{}{}; start it with --device=cuda where one is, or leave the "
+      "flag out: the workers then compute all experts",
+      DeviceWord(options.device), reason.empty() ? "" : ": ", reason);
+  if (const int experts = options.capacity.gpu_experts.value_or(0); experts > 0)
+    return absl::FailedPreconditionError(fmt::format("--num-gpu-experts={} {}", experts, advice));
+  if (!IsNever(options.capacity.gpu_prefill)) {
+    return absl::FailedPreconditionError(
+        fmt::format("--gpu-prefill-token-threshold={} {}", ToString(options.capacity.gpu_prefill), advice));
   }
+  std::vector<DeviceFlag> idle;
+  if (options.device.gpu_memory)
+    idle.push_back({"gpu-memory", options.device.gpu_memory->text, "the model is in the host's memory"});
+  if (!options.expert_heat_file.empty())
+    idle.push_back({"expert-heat-file", options.expert_heat_file, "the workers compute all experts"});
+  const DeviceFlag* const refused = WarnOrRefuse(options, idle, "without a GPU");
+  if (refused == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format("{} {}", refused->ToString(), advice));
+}
+
+// Refuses or logs what only the CPU device does, where the model is on a GPU.
+absl::Status CheckNoCpuFlags(const ServingOptions& options) {
+  const DeviceOptions& device = options.device;
+  NUMOE_CHECK(device.kind != DeviceKind::kCpu);
+  std::vector<DeviceFlag> idle;
+  if (device.threads > 0)
+    idle.push_back({"threads", std::to_string(device.threads), "they are the threads of the CPU device"});
+  if (device.isa_chosen)
+    idle.push_back({"isa", std::string(IsaName(device.isa)), "no kernel of the CPU computes there"});
+  if (device.precision != Precision::kFast)
+    idle.push_back({"activations", std::string(PrecisionName(device.precision)), "a GPU multiplies in BF16"});
+  if (device.dense_format) {
+    idle.push_back({"dense-format", std::string(WeightFormatName(*device.dense_format)),
+                    "a GPU holds these matrices as published"});
+  }
+  if (options.memory_reservations != "auto") {
+    idle.push_back({"memory-reservations", options.memory_reservations,
+                    "the model takes memory of the GPU, and nothing of the host's is reserved"});
+  }
+  const DeviceFlag* const refused = WarnOrRefuse(options, idle, "on a GPU");
+  if (refused == nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      fmt::format("{} changes nothing on a GPU, which holds these matrices as published and multiplies them "
-                  "in BF16; leave the flag out, or start with --device=cpu",
-                  flag));
+      fmt::format("{} changes nothing on a GPU: {}; leave the flag out, or start with --device=cpu",
+                  refused->ToString(), refused->why));
 }
 
 }  // namespace
@@ -111,7 +136,7 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const ServingOptions& options) {
     ASSIGN_OR_RETURN(no_gpu, choice.FindGpu(options.plan));
   }
   if (choice.gpu()) {
-    RETURN_IF_ERROR(CheckNoCpuFlags(options.device));
+    RETURN_IF_ERROR(CheckNoCpuFlags(options));
     RETURN_IF_ERROR(choice.FindRoom());
   } else {
     RETURN_IF_ERROR(CheckNoGpuFlags(options, no_gpu));
@@ -120,7 +145,7 @@ absl::StatusOr<DeviceChoice> DeviceChoice::Make(const ServingOptions& options) {
 }
 
 absl::StatusOr<std::string> DeviceChoice::FindGpu(bool plan) {
-  if (plan && device_.gpu_memory) {  // which need not be here
+  if (plan && device_.gpu_memory) {  // for a card that does not have to be in this machine
     room_.gpu = true;
     facts_ = {.name = "a GPU of " + device_.gpu_memory->text,
               .compute_major = kPlannedComputeMajor,
@@ -144,14 +169,14 @@ absl::StatusOr<std::string> DeviceChoice::FindGpu(bool plan) {
   }
   if (device_.kind == DeviceKind::kCuda) return Annotate(runtime.status(), "--device=" + DeviceWord(device_));
   const std::string why(runtime.status().message());
-  // A card that cannot be used as things are is not what its owner wants.
+  // A card that is there but cannot be used deserves a warning: its owner wants it used.
   Log(absl::IsFailedPrecondition(runtime.status()) ? LogLevel::kWarning : LogLevel::kInfo,
       "the model runs on the CPU: {}", why);
   return why;
 }
 
 absl::Status DeviceChoice::FindRoom() {
-  NUMOE_CHECK(gpu()) << "the host tells its own room";
+  NUMOE_CHECK(gpu()) << "the host's room is found by host_share.h";
   uint64_t usable = facts_.free_bytes;
   if (device_.gpu_memory) {
     if (device_.gpu_memory->bytes > usable) {
@@ -178,7 +203,7 @@ absl::StatusOr<std::unique_ptr<execution::Device>> DeviceChoice::Create(int64_t 
                                                                         bool measure_only) {
   NUMOE_CHECK(0 < context_tokens && context_tokens <= limits::kPositionsMax) << context_tokens;
   if (!gpu()) return CreateCpu(measure_only);
-  NUMOE_CHECK(measure_only || runtime_ != nullptr) << "each runtime is handed out once, and a plan has none";
+  NUMOE_CHECK(measure_only || runtime_ != nullptr) << "Create was called before, or this is a plan";
   const execution::cuda::StepBounds bounds{
       .rows = step_tokens_,
       .sequences = sequences_,

@@ -9,8 +9,8 @@
 namespace numoe::startup {
 namespace {
 
-// An engine that has work but finishes no step is ill, whatever else looks well. The first prompt of the
-// largest model may take half a minute.
+// An engine that has work but finishes no step for this long is stuck, even if everything else looks well.
+// The first prompt of the largest model may take half a minute.
 constexpr double kStuckSeconds = 120;
 
 double CallSecondsMax() { return static_cast<double>(execution::LinkOptions().call_deadline_ms) / 1e3; }
@@ -34,11 +34,11 @@ serving::HealthReport Health(const std::vector<execution::WorkerStatus>& workers
 serving::HealthReport Liveness(const execution::CallActivity& calls, const engine::EngineStats& engine,
                                double deadline_s) {
   NUMOE_CHECK_GT(deadline_s, 0);
-  // Idle: turn_s is 0.
+  // turn_s is 0 while the engine is idle.
   const double still_s = std::min(engine.turn_s, calls.seconds);
   if (still_s <= deadline_s + (calls.in_call ? CallSecondsMax() : 0)) return {"alive", ""};
-  return {"stuck", fmt::format("the engine has not moved for {:.0f} s although there is work{}", still_s,
-                               calls.in_call ? " and its call's deadline has passed" : "")};
+  return {"stuck", fmt::format("the engine has made no progress for {:.0f} s although there is work{}",
+                               still_s, calls.in_call ? " and its call's deadline has passed" : "")};
 }
 
 }  // namespace numoe::startup

@@ -9,12 +9,12 @@
 namespace numoe::startup {
 namespace {
 
-// None: the plan is a GPU's.
+// Returns nullopt if the plan is for a GPU.
 absl::StatusOr<std::optional<HostMemory>> LookFor(const std::string& folder, CapacityPlan& plan) {
   std::optional<HostMemory> host;
-  NUMOE_CHECK(!plan.gpu || plan.grammars == 0) << "requests leave their grammars in the host's memory";
+  NUMOE_CHECK(!plan.gpu || plan.grammars == 0) << "grammars are cached in the host's memory";
   if (plan.gpu) return host;
-  ASSIGN_OR_RETURN(host, HostMemory::Look(folder));
+  ASSIGN_OR_RETURN(host, HostMemory::ReadReservations(folder));
   plan.available = host->available();
   plan.others = host->Others();
   return host;

@@ -1,9 +1,9 @@
-// The coordinator's share of the host's memory: what a CapacityPlan finds there, and its reservation.
+// The coordinator's share of the host's memory: how much is available to a CapacityPlan, and its reservation.
 //
 // On the CPU a model shares the host with workers and other coordinators (common/topology/host_memory.h). On
-// a GPU its memory is the card's, whose driver knows what is free: nothing is looked for or reserved, and
-// what the coordinator itself holds on the host (tokenizer, requests, grammars) is small beside a worker's
-// weights. Called at start, by one thread.
+// a GPU the model takes memory of the card, whose driver knows how much is free, so these functions neither
+// look at the host's memory nor reserve any; what the coordinator itself holds on the host (tokenizer,
+// requests, grammars) is small in comparison with a worker's weights. One thread calls them, at the start.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@
 
 namespace numoe::startup {
 
-/// Says in the plan what is available and who has reserved of it, and reserves nothing. `folder` as
-/// HostMemory::Look takes it.
+/// Writes into the plan how much is available and which processes have reserved some of it. Reserves nothing.
+/// `folder` is that of HostMemory::ReadReservations.
 absl::Status FindHostShare(const std::string& folder, CapacityPlan& plan);
 
-/// The same; then logs the plan, checks it and reserves what it takes, before any other process looks.
-/// RESOURCE_EXHAUSTED: it does not fit.
+/// Does the same, then logs the plan, checks it and reserves its memory, before any other process looks.
+/// RESOURCE_EXHAUSTED if it does not fit.
 absl::StatusOr<MemoryReservation> ReserveHostShare(const std::string& folder, const std::string& program,
                                                    CapacityPlan& plan);
 

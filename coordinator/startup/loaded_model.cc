@@ -20,7 +20,7 @@
 namespace numoe::startup {
 namespace {
 
-// NOT_FOUND: the model has none, and no other was asked for.
+// NOT_FOUND if the model has no template and --chat-template names none.
 absl::StatusOr<std::unique_ptr<text::ChatTemplate>> LoadChatTemplate(const ServingOptions& options) {
   const std::string& file = options.api.chat_template;
   if (file.empty()) return text::ChatTemplate::Load(options.model);
@@ -100,12 +100,13 @@ absl::Status LoadWeights(const ServingOptions& options, const execution::ModelOp
 }  // namespace
 
 absl::StatusOr<LoadedModel> LoadModel(const ServingOptions& options, const LoadSurroundings& around) {
-  const ScopedDeadlySignals deadly;  // may take minutes, and leaves nothing behind
+  const ScopedDeadlySignals
+      deadly;  // loading may take minutes, and an end in between leaves nothing to clean up
   LoadedModel loaded;
   RETURN_IF_ERROR(ReadFiles(options, loaded));
   ASSIGN_OR_RETURN(execution::ModelOptions model_options, ModelOptionsFor(options, loaded.config));
   model_options.observe = ObservePartsWith(around.metrics);
-  model_options.observe_way = ObserveWaysWith(around.metrics);
+  model_options.observe_expert_execution = ObserveWaysWith(around.metrics);
   ASSIGN_OR_RETURN(DeviceChoice choice, DeviceChoice::Make(options));
   model_options.overlap_tokens = OverlapTokens(options, choice.gpu());
   ASSIGN_OR_RETURN(loaded.plan,

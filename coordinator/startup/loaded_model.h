@@ -1,8 +1,8 @@
-// LoadedModel: the model and all that it needs before anybody is served, in the order in which it is made.
+// LoadedModel: the model and everything that serving needs, in the order in which it is made.
 //
-// LoadModel finds out what is wrong with flags, files or memory before it waits for the workers, and loads
-// the weights last. The members stand so that each needs only those before it: the destructor ends them from
-// the last. Called at start, by the main thread; SIGTERM ends the process meanwhile.
+// LoadModel finds what is wrong with flags, files or memory before it waits for the workers, and loads the
+// weights last. Each member needs only those before it, and the destructor destroys them from the last to the
+// first. The main thread calls LoadModel at the start; SIGTERM ends the process meanwhile.
 #pragma once
 
 #include <memory>
@@ -27,11 +27,11 @@
 namespace numoe::startup {
 
 struct LoadedModel {
-  std::unique_ptr<Checkpoint> checkpoint;  // experts are read from it as long as it serves
+  std::unique_ptr<Checkpoint> checkpoint;  // experts are read from it while the coordinator serves
   ModelConfig config;
   GenerationDefaults defaults;
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::unique_ptr<text::ChatTemplate> chat_template;  // null: the model has none
+  std::unique_ptr<text::ChatTemplate> chat_template;  // null if the model has none
   text::OutputFormat output_format;
   CapacityPlan plan;
   MemoryReservation reservation;
@@ -40,9 +40,9 @@ struct LoadedModel {
   std::unique_ptr<execution::Model> model;
 };
 
-/// What the whole process outlives its model with.
+/// What belongs to the process and outlives the model.
 struct LoadSurroundings {
-  std::shared_ptr<TlsIdentityWatch> worker_tls;  // null: plain text
+  std::shared_ptr<TlsIdentityWatch> worker_tls;  // null for plain text
   Metrics& metrics;
   StartNote& doing;
 };

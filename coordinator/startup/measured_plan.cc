@@ -9,7 +9,7 @@
 namespace numoe::startup {
 namespace {
 
-// Stands in for the workers where nothing is computed.
+// Stands in for the workers, because a device that only measures computes nothing.
 class NoExperts final : public execution::ExpertBackend {
  public:
   absl::Status Start(const LayerCallView&) override { return Absent(); }
@@ -27,7 +27,7 @@ absl::StatusOr<CapacityPlan> PlanOnDevice(const CapacityRequest& request, const 
                                           const ModelConfig& config,
                                           const execution::ModelOptions& model_options,
                                           DeviceChoice& choice) {
-  NUMOE_CHECK_EQ(model_options.kv_blocks, 0) << "how many blocks there are is what is planned";
+  NUMOE_CHECK_EQ(model_options.kv_blocks, 0) << "the plan chooses the number of blocks";
   const auto measure = [&](const Capacity& capacity) -> absl::StatusOr<execution::DeviceMemory> {
     NoExperts experts;
     ASSIGN_OR_RETURN(const auto device, choice.Create(capacity.model_len, /*measure_only=*/true));

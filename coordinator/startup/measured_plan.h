@@ -1,7 +1,9 @@
-// The capacity plan of a checkpoint on a device: what one that stores nothing says the model takes.
+// The capacity plan of a checkpoint on a device, measured by loading the model into a device that stores
+// nothing.
 //
-// Reads the checkpoint's headers; loads nothing and needs neither the card nor the workers. Called at start,
-// by one thread. Errors are the checkpoint's and the flags'; that a plan does not fit is for its Check.
+// These functions read the checkpoint's headers; they load nothing and need neither the card nor the workers.
+// One thread calls them, at the start. Errors are about the checkpoint and the flags; a plan that does not
+// fit is not an error here: its Check reports it.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -14,12 +16,13 @@
 
 namespace numoe::startup {
 
-/// What is available of a host is not in it yet (host_share.h). `model_options` without blocks.
+/// Returns the plan without the host's available memory, which host_share.h adds. REQUIRES:
+/// `model_options.kv_blocks` is 0.
 absl::StatusOr<CapacityPlan> PlanOnDevice(const CapacityRequest& request, const Checkpoint& checkpoint,
                                           const ModelConfig& config,
                                           const execution::ModelOptions& model_options, DeviceChoice& choice);
 
-/// --plan: the whole of it, for this host or a card of --gpu-memory.
+/// Returns the complete plan that --plan prints, for this host or for a card of --gpu-memory.
 absl::StatusOr<CapacityPlan> PlanServing(const ServingOptions& options);
 
 }  // namespace numoe::startup

@@ -9,6 +9,7 @@
 #include "coordinator/engine/scheduler/scheduler_limits.h"
 #include "coordinator/execution/device/kv_block.h"
 #include "coordinator/execution/model/step_overlap.h"
+#include "coordinator/startup/serving_flags.h"
 
 namespace numoe::startup {
 namespace {
@@ -17,22 +18,20 @@ constexpr int kDeterministicChunkTokens = 128;
 
 static_assert(kDeterministicChunkTokens <= limits::kDeferringTokensMax);
 static_assert(kThresholdTokensMin == execution::kOverlapTokensMin,
-              "a step of as many tokens as the flag takes is cut");
+              "the smallest step that the flag allows can be split");
 
 }  // namespace
 
-// What nobody chose is tried only where the device's time is not the workers': a CPU that computes both gains
-// nothing by turns.
+// Without a number from the operator, splitting is tried only if the device and the workers compute on
+// different processors: a CPU that computes both gains nothing from alternating.
 int OverlapTokens(const ServingOptions& options, bool gpu) {
   if (IsNever(options.overlap)) return execution::kNoOverlap;
   if (const auto* const from = std::get_if<FromTokens>(&options.overlap)) {
-    NUMOE_CHECK_GE(from->tokens, execution::kOverlapTokensMin) << "the flag takes no fewer";
+    NUMOE_CHECK_GE(from->tokens, execution::kOverlapTokensMin) << "the flag allows no smaller number";
     return from->tokens;
   }
   const std::vector<std::string>& workers = options.workers.addresses;
-  const bool apart = gpu || std::any_of(workers.begin(), workers.end(), [](const std::string& address) {
-                       return address.rfind("unix:", 0) != 0;
-                     });
+  const bool apart = gpu || !std::all_of(workers.begin(), workers.end(), IsUnixAddress);
   return apart ? execution::kMeasuredOverlap : execution::kNoOverlap;
 }
 
@@ -58,7 +57,7 @@ engine::EngineOptions EngineOptionsFor(const ServingOptions& options, const Capa
   NUMOE_CHECK(options.prefix_caching || !options.share_prefix_cache) << "there is nothing to share";
   NUMOE_CHECK(!options.deterministic || options.deferred_experts == 0 ||
               asked.step_tokens <= limits::kDeferringTokensMax)
-      << asked.step_tokens << " tokens of a step that defers";
+      << asked.step_tokens << " tokens in a step that defers";
   NUMOE_CHECK_GE(asked.step_tokens, asked.sequences_max);
   // A chunk fits into a step in which all other sequences decode.
   const int chunk_tokens = std::min(kDeterministicChunkTokens, asked.step_tokens - asked.sequences_max + 1);

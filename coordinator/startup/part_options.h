@@ -1,6 +1,7 @@
-// What the coordinator's parts are told, worked out of its options, the model's config and the plan.
+// The options of the coordinator's parts, computed from its own options, the model's config and the plan.
 //
-// Pure functions of values. INVALID_ARGUMENT names the flag, what was found and what the model allows.
+// These are pure functions of values. INVALID_ARGUMENT names the flag, what was found and what the model
+// allows.
 #pragma once
 
 #include <vector>
@@ -15,14 +16,14 @@
 
 namespace numoe::startup {
 
-/// The model's, but for its observers, its blocks and the overlap.
+/// Returns the model's options, except for its observers, the number of blocks and the overlap.
 absl::StatusOr<execution::ModelOptions> ModelOptionsFor(const ServingOptions& options,
                                                         const ModelConfig& config);
 
-/// ModelOptions::overlap_tokens. `gpu`: the model runs on one.
+/// Returns ModelOptions::overlap_tokens. `gpu` says whether the model runs on a GPU.
 int OverlapTokens(const ServingOptions& options, bool gpu);
 
-/// `vocab`: ids that may be sampled.
+/// `vocab` is the number of token ids that may be sampled, from 0.
 engine::EngineOptions EngineOptionsFor(const ServingOptions& options, const Capacity& capacity, int vocab,
                                        const std::vector<TokenId>& eos_token_ids);
 

@@ -34,6 +34,7 @@ void AddAliases(Flags& flags) {
   flags.Alias("served-model-name", {"alias"});
   flags.Alias("max-num-seqs", {"max-running-requests", "parallel"});
   flags.Alias("max-model-len", {"context-length"});
+  flags.Alias("max-queued-requests", {"max-num-queued-reqs"});
   flags.Alias("max-num-batched-tokens", {"chunked-prefill-size"});
   flags.Alias("disable-prefix-caching", {"no-enable-prefix-caching", "disable-radix-cache"});
   flags.Alias("deterministic", {"enable-deterministic-inference"});
@@ -62,23 +63,30 @@ void AddAdvice(Flags& flags) {
                 "--kv-cache-dtype is the data type of the KV cache");
   flags.Instead(
       {"dtype", "quantization", "load-format"},
-      "weights are used as published; --dense-format changes the coordinator's, --format of the workers the "
-      "experts'");
+      "weights are used as published; --dense-format changes those of the coordinator, the workers' "
+      "--format those of the experts");
   flags.Instead(
       {"n-gpu-layers", "gpu-layers", "ngl", "n-cpu-moe", "ncmoe", "cpu-moe", "cmoe", "override-tensor", "ot",
        "cpu-offload-gb"},
       "the expert workers compute the experts on CPUs; --device says where all other layers run, and "
       "--num-gpu-experts how many experts of each layer the GPU computes");
-  flags.Instead({"kt-cpuinfer", "cpu-infer", "kt-threadpool-count", "threads-batch", "numa"},
+  flags.Instead({"kt-cpuinfer", "cpuinfer", "cpu-infer", "kt-threadpool-count", "threads-batch", "numa"},
                 "each expert worker has --threads and is bound to a NUMA node; numoe-expert-worker "
-                "--supervise starts one "
-                "for each node");
+                "--supervise starts one for each node");
   flags.Instead({"kt-weight-path", "kt-method", "kt-amx-weight-path"},
                 "the expert workers load the experts: their --model, --format and --isa");
   flags.Instead({"mlock", "no-mmap", "mmap"}, "weights are read into memory at the start and stay there");
+  flags.Instead({"max-num-queued-tokens"}, "--max-queued-requests is the maximum number of waiting requests");
+  flags.Instead({"shutdown-timeout"}, "--drain-timeout-ms takes milliseconds");
+  flags.Instead(
+      {"watchdog-timeout", "soft-watchdog-timeout"},
+      "--live-deadline-ms takes the milliseconds after which GET /live reports that the engine is stuck");
+  flags.Instead({"otlp-traces-endpoint"}, "--otlp-endpoint takes the URL of a collector (OTLP over HTTP)");
+  flags.Instead({"uvicorn-log-level", "log-level-http", "verbosity", "log-verbosity", "lv"},
+                "--log-level is the level of all log lines");
   flags.Instead({"enforce-eager", "disable-cuda-graph", "cuda-graph-max-bs"}, "there is no such mode");
-  flags.Instead({"enable-auto-tool-choice", "jinja", "enable-prefix-caching", "enable-chunked-prefill",
-                 "flash-attn", "fa", "cont-batching"},
+  flags.Instead({"enable-auto-tool-choice", "enable-metrics", "metrics", "jinja", "enable-prefix-caching",
+                 "enable-chunked-prefill", "flash-attn", "fa", "cont-batching"},
                 "this is always on; leave it out");
   flags.Instead({"np"}, "--max-num-seqs is the number of sequences that are computed at the same time");
   flags.Instead({"m"}, "--model names the model");

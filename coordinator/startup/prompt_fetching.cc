@@ -20,8 +20,8 @@ FetchingPlan PlanFetching(const execution::WorkerPace& pace, double fetch_s, int
 
 std::string FetchingPlan::ToString() const {
   return fmt::format(
-      "a layer's experts come to the GPU in {:.1f} ms, workers take {:.2f} ms and {:.1f} us for each token: "
-      "{}",
+      "the GPU fetches a layer's experts in {:.1f} ms, the workers compute a layer in {:.2f} ms plus {:.1f} "
+      "us for each token: {}",
       fetch_s * 1e3, pace.call_s * 1e3, pace.token_s * 1e6,
       tokens > step_tokens
           ? fmt::format("prompts stay with the workers, as no step has {} tokens (--max-num-batched-tokens)",
@@ -34,7 +34,7 @@ absl::Status FetchLongPrompts(const CapacityRequest& request, const ModelConfig&
   NUMOE_CHECK(!IsNever(request.gpu_prefill) && config.num_experts > 0);
   const auto* const from = std::get_if<FromTokens>(&request.gpu_prefill);
   const absl::Status fetching = device.FetchExperts(from != nullptr ? from->tokens : INT_MAX);
-  // The device says itself what is wrong, but for workers that share nothing: others may take their place.
+  // Workers that share nothing are not an error of the device: other workers may replace them.
   if (absl::IsUnavailable(fetching))
     LogWarning("--gpu-prefill-token-threshold: prompts stay with the workers: {}",
                std::string(fetching.message()));

@@ -1,8 +1,9 @@
-// --gpu-prefill-token-threshold: from how many tokens on a prompt's experts come to the GPU.
+// --gpu-prefill-token-threshold: the shortest prompt, in tokens, for which the GPU fetches the experts.
 //
-// A number is taken as it is; "auto" is measured once, when the workers are there and before anybody is
-// served. Where workers share nothing, prompts stay with them, and the log says why: others may take their
-// place. PlanFetching is pure. FetchLongPrompts is called at start, by the thread that will be the engine's.
+// A number is used as it is; "auto" is measured once, when the workers are connected and before requests are
+// served. If the workers do not share their experts, they compute the prompts, and the log says why; the
+// server still starts, because other workers may replace them. PlanFetching is a pure function. The thread
+// that will be the engine's calls FetchLongPrompts, at the start.
 #pragma once
 
 #include <string>
@@ -16,12 +17,12 @@
 
 namespace numoe::startup {
 
-/// What was measured, and what follows from it.
+/// What was measured, and the threshold that follows from it.
 struct FetchingPlan {
-  double fetch_s = 0;  // of a layer's experts to the device
+  double fetch_s = 0;  // to bring a layer's experts to the device
   execution::WorkerPace pace;
   int step_tokens = 0;  // of the largest step
-  int tokens = 0;       // of the shortest prompt that is fetched for
+  int tokens = 0;       // of the shortest prompt for which experts are fetched
 
   std::string ToString() const;
 };

@@ -23,7 +23,7 @@
 namespace numoe::startup {
 namespace {
 
-// Null: plain text.
+// Returns null for plain text.
 absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenWorkerTls(const TlsFiles& files, Metrics& metrics) {
   if (!files.given()) return nullptr;
   ASSIGN_OR_RETURN(const auto tls, TlsIdentityWatch::Open(files, TlsRole::kClient));
@@ -58,9 +58,9 @@ nlohmann::ordered_json ServerInfo(const ServingOptions& options, const LoadedMod
           {"share_prefix_cache", options.share_prefix_cache}};
 }
 
-// Changes with what may change an answer: the program, the model and the flags that are told (FNV-1a).
+// Returns a hash (FNV-1a) of everything in `info` that may change an answer, and of the program's version.
 std::string Fingerprint(nlohmann::ordered_json info) {
-  info.erase("workers");  // where they are changes nothing
+  info.erase("workers");  // their addresses change no answer
   uint64_t hash = 0xcbf29ce484222325;
   for (const char c : std::string(Version()) + info.dump())
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
@@ -82,8 +82,9 @@ absl::StatusOr<std::unique_ptr<ServingStack>> ServingStack::Create(const Serving
 }
 
 ServingStack::~ServingStack() {
-  if (service_ == nullptr) return;  // nobody was served
-  // Whoever posts to connections ends before the server does; what these hold refers to the service.
+  if (service_ == nullptr) return;  // no request was served
+  // The threads that post to connections end before the server does; connections hold objects that refer to
+  // the service.
   server_->Stop();
   service_->Stop();
   engine_.reset();
@@ -98,6 +99,7 @@ absl::Status ServingStack::OpenPort() {
   ASSIGN_OR_RETURN(worker_tls_, OpenWorkerTls(options_.workers.tls, metrics_));
   ASSIGN_OR_RETURN(tracer_, CreateTracer(options_, metrics_));
   serving::AddStartingRoutes(starting_, metrics_, [this] { return doing_.Get(); });
+  serving::AddStartingPage(starting_);
   ASSIGN_OR_RETURN(access_, net::Access::Create(options_.api.access));
   ASSIGN_OR_RETURN(server_, net::Server::Create(starting_, *access_, metrics_, options_.api.server));
   return server_->Start();
@@ -108,7 +110,7 @@ absl::Status ServingStack::Load() {
   ASSIGN_OR_RETURN(loaded_,
                    LoadModel(options_, {.worker_tls = worker_tls_, .metrics = metrics_, .doing = doing_}));
   const Capacity& capacity = loaded_->plan.capacity;
-  // Booleans as Python writes them, which vLLM's dashboards look for.
+  // vLLM's dashboards expect booleans as Python writes them.
   metrics_
       .With(GaugeId::kKvCacheInfo,
             {std::to_string(execution::kKvBlockTokens), std::to_string(capacity.kv_blocks),
@@ -184,7 +186,7 @@ void ServingStack::Serve() {
   if (!engine_->Drain(options_.drain_timeout_ms))
     return LogWarning("requests still running at the drain timeout are ended");
   if (!server_->Finish(limits::kHttpFinishSeconds * 1000))
-    LogWarning("clients that do not take their answers are left");
+    LogWarning("clients that have not read their answers are disconnected");
 }
 
 }  // namespace numoe::startup

@@ -1,10 +1,10 @@
-// ServingStack: everything that a serving coordinator is made of, from its metrics to its HTTP server.
+// ServingStack: all parts of a serving coordinator, from its metrics to its HTTP server.
 //
-// Create opens the port first, which says meanwhile what is being done, then loads the model, and serves the
-// API once it returns; Serve waits for the signal that ends the process and drains. The members stand in the
-// order in which each needs those before it, and the destructor ends them from the last - but that the API,
-// the engine and the server hold on to each other, so it first has each of them let go (~ServingStack).
-// Main thread. Errors name the flag, the file, the memory or the worker that is in the way.
+// Create opens the port first, where /health says how far the start is, then loads the model; once it
+// returns, the API is served. Serve waits for the signal that ends the process and drains. Each member needs
+// only those before it, and the destructor destroys them from the last to the first. The API, the engine and
+// the server are the exception: they refer to each other, so ~ServingStack first stops each of them. The main
+// thread uses it. Errors name the flag, the file, the memory or the worker that is the cause.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ class ServingStack {
   ServingStack& operator=(const ServingStack&) = delete;
   ~ServingStack();
 
-  /// Until SIGINT or SIGTERM comes and what runs is finished, the clients' last bytes included, or the
-  /// drain's time is over. REQUIRES: both were blocked before the process had a second thread.
+  /// Returns after SIGINT or SIGTERM, once all running requests are finished and sent, or the drain timeout
+  /// has passed. REQUIRES: both signals were blocked before the process had a second thread.
   void Serve();
 
   int port() const { return server_->port(); }
@@ -51,9 +51,9 @@ class ServingStack {
   StartNote doing_{"reading the model's files"};
   std::atomic<bool> draining_{false};
   Metrics metrics_{MetricOwner::kCoordinator};
-  std::shared_ptr<TlsIdentityWatch> worker_tls_;  // null: plain text
-  std::unique_ptr<serving::Tracer> tracer_;       // null: nothing is traced
-  net::UrlTable starting_, urls_;                 // before, and once the model is loaded
+  std::shared_ptr<TlsIdentityWatch> worker_tls_;  // null for plain text
+  std::unique_ptr<serving::Tracer> tracer_;       // null if nothing is traced
+  net::UrlTable starting_, urls_;                 // before the model is loaded, and after
   std::unique_ptr<net::Access> access_;
   std::optional<LoadedModel> loaded_;
   std::optional<text::GrammarCache> grammars_;

@@ -1,6 +1,6 @@
 // StartNote: what a starting coordinator is doing, in words that /health shows.
 //
-// The main thread sets it, and so does whoever waits for the workers; the server's threads read it.
+// The main thread and the thread that waits for the workers set it; the server's threads read it.
 #pragma once
 
 #include <string>

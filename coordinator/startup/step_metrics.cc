@@ -15,11 +15,12 @@ execution::StepClock::Observer ObservePartsWith(Metrics& metrics) {
   };
 }
 
-std::function<void(execution::StepWay)> ObserveWaysWith(Metrics& metrics) {
-  std::array<prometheus::Counter*, execution::kStepWays> steps;
-  for (size_t w = 0; w < execution::kStepWays; ++w)
-    steps[w] = &metrics.With(CounterId::kStepsByWay, {std::string(execution::kStepWayNames[w])});
-  return [steps](execution::StepWay way) { steps[static_cast<size_t>(way)]->Increment(); };
+std::function<void(execution::ExpertExecution)> ObserveWaysWith(Metrics& metrics) {
+  std::array<prometheus::Counter*, execution::kExpertExecutions> steps;
+  for (size_t w = 0; w < execution::kExpertExecutions; ++w)
+    steps[w] = &metrics.With(CounterId::kStepsByWay, {std::string(execution::kExpertExecutionNames[w])});
+  return
+      [steps](execution::ExpertExecution execution) { steps[static_cast<size_t>(execution)]->Increment(); };
 }
 
 std::function<void(const execution::HotExpertsReport&)> ObserveHotExpertsWith(Metrics& metrics) {

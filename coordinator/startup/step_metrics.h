@@ -1,7 +1,7 @@
-// The metrics that a model's observers feed: where a step's time goes, which way steps take, who computes
-// experts.
+// The metrics that a model's observers update: the time of each part of a step, the ways of executing the
+// experts, and the experts that a GPU computes.
 //
-// Each series is looked up once; the observers are called by the engine's thread. The metrics outlive them.
+// Each series is looked up once. The engine's thread calls the observers, and the metrics outlive them.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace numoe::startup {
 
 execution::StepClock::Observer ObservePartsWith(Metrics& metrics);
-std::function<void(execution::StepWay)> ObserveWaysWith(Metrics& metrics);
+std::function<void(execution::ExpertExecution)> ObserveWaysWith(Metrics& metrics);
 std::function<void(const execution::HotExpertsReport&)> ObserveHotExpertsWith(Metrics& metrics);
 
 }  // namespace numoe::startup

@@ -1,7 +1,7 @@
-// TokenThreshold: from how many tokens of a step on something is done another way.
+// TokenThreshold: the smallest number of tokens for which a step is computed in another way.
 //
-// The word of two flags, --two-batch-overlap and --gpu-prefill-token-threshold: off, auto, or a number of
-// tokens. Values and pure functions.
+// It is the value of two flags, --two-batch-overlap and --gpu-prefill-token-threshold: off, auto, or a number
+// of tokens. Plain values and pure functions.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace numoe::startup {
 struct Never {
   bool operator==(const Never&) const = default;
 };
-/// Where it measures faster.
+/// The smallest number of tokens for which the other way was measured to be faster.
 struct Measured {
   bool operator==(const Measured&) const = default;
 };
@@ -30,12 +30,12 @@ inline bool IsMeasured(const TokenThreshold& threshold) {
   return std::holds_alternative<Measured>(threshold);
 }
 
-/// The fewest tokens that a flag takes: fewer cannot be cut in two, or are no prompt.
+/// The smallest number that a flag allows: a step of one token cannot be split, and is not a prompt.
 inline constexpr int kThresholdTokensMin = 2;
 
 /// INVALID_ARGUMENT says what was found and what is expected.
 absl::StatusOr<TokenThreshold> ParseTokenThreshold(std::string_view text);
-/// The word that ParseTokenThreshold reads.
+/// Returns the text that ParseTokenThreshold reads.
 std::string ToString(const TokenThreshold& threshold);
 
 }  // namespace numoe::startup

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes the image's root file system: the programs, the Debian packages that they need and no others, a user, an SBOM.
+# Makes the image's root file system: the programs, only the Debian packages that they need, a user, and an SBOM.
 #   deploy/image/rootfs.sh --bin DIR --out DIR [--version TEXT] [--cuda DIR]
-# --cuda: the CUDA toolkit that the coordinator was built with, of which its CUDA device loads one library.
-# The Dockerfile runs it in its last build stage, build.sh on this machine: one list of packages, one result. Needs
-# Debian 12 with apt's lists, python3, and no root. Packages are unpacked, not installed: none of their scripts run, and
-# neither dpkg nor apt nor perl come along. /var/lib/dpkg/status.d has each one's control file, as scanners expect it.
+# --cuda names the CUDA toolkit that the coordinator was built with; its CUDA device loads one library of it.
+# The Dockerfile runs this script in its last build stage, build.sh runs it on this machine, with the same list of packages and the
+# same result. It needs Debian 12 with apt's lists and python3, and no root. Packages are unpacked, not installed: none of their
+# scripts run, and dpkg, apt and perl are not in the image. /var/lib/dpkg/status.d has the control file of each package, where
+# scanners expect it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -20,12 +21,12 @@ done
 [ -n "$bin" ] && [ -n "$out" ] || { echo "expected --bin DIR --out DIR" >&2; exit 2; }
 
 daemons=(numoe-coordinator numoe-expert-worker)
-tools=(numoe-router numoe-pack numoe-chat numoe-bench)  # those that were built
+tools=(numoe-router numoe-pack numoe-chat numoe-bench)  # included if they were built
 scripts=("$here/../download/numoe-download")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# Of apt's whole answer only these are left out: nothing is installed or removed in an image.
+# These packages of apt's answer are left out, because nothing is installed or removed in an image.
 never_unpacked=" debconf dpkg "
 
 programs() {
@@ -42,19 +43,19 @@ programs() {
   done
 }
 
-# The packages of the shared libraries that a program loads; scripts load none.
+# Prints the packages of the shared libraries that the programs load; scripts load none.
 library_packages() {
   local library
   for library in $({ ldd "$@" 2>/dev/null || true; } | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u); do
     library=$(realpath "$library")
-    # Before Debian merged /lib into /usr/lib, packages registered either.
+    # Since Debian merged /lib into /usr/lib, a package may have registered its files under either path.
     { dpkg-query -S "$library" 2>/dev/null || dpkg-query -S "${library#/usr}"; } | cut -d: -f1
   done | sort -u
 }
 
 download() {
   mkdir -p "$scratch/archives/partial"
-  : >"$scratch/status"  # nothing is installed: everything that is needed is in apt's answer
+  : >"$scratch/status"  # pretends that nothing is installed, so that apt's answer names every package that is needed
   apt-get -qq -o Dir::State::status="$scratch/status" -o Dir::Cache::archives="$scratch/archives" \
     -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Debug::NoLocking=1 -o APT::Sandbox::User=root \
     install -y --no-install-recommends --download-only "$@" >"$scratch/apt.log" 2>&1 ||
@@ -78,9 +79,9 @@ unpack() {
   done
 }
 
-# What the packages' own scripts would have done, and the user.
+# Does what the packages' own scripts would have done, and adds the user.
 configure() {
-  find "$out" -xdev -type f -perm /6000 -exec chmod ug-s {} +  # nobody becomes root here
+  find "$out" -xdev -type f -perm /6000 -exec chmod ug-s {} +  # no program of the image may give another user's rights
   mkdir -p "$out/etc/ssl/certs" "$out/models" "$out/usr/share/numoe"
   cat "$out"/usr/share/ca-certificates/mozilla/*.crt >"$out/etc/ssl/certs/ca-certificates.crt"
   ln -sf bash "$out/usr/bin/sh"
@@ -91,8 +92,8 @@ configure() {
   printf 'passwd: files\ngroup: files\nhosts: files dns\n' >"$out/etc/nsswitch.conf"
 }
 
-# cuBLASLt is loaded when a GPU is there, and needs no other of CUDA's libraries; CUDA's runtime is in the coordinator, the
-# driver's libraries come from the host. NVIDIA publishes the one file for all its GPUs, and it cannot be made smaller.
+# Copies cuBLASLt, which the coordinator loads if there is a GPU. It needs no other library of CUDA: CUDA's runtime is linked into the
+# coordinator, and the driver's libraries come from the host. NVIDIA publishes one file for all its GPUs, which cannot be made smaller.
 install_cuda() {
   local library licence
   library=$(find -L "$cuda/lib64" "$cuda/lib" -maxdepth 1 -name 'libcublasLt.so.13' -print -quit 2>/dev/null || true)
@@ -105,7 +106,7 @@ install_cuda() {
   install -D -m 0644 "$licence" "$out/usr/share/doc/nvidia-cuda/copyright"
 }
 
-# Every library of every program is in the image, wherever this machine has more of them; those of cuBLASLt, too.
+# Fails if a program or cuBLASLt needs a library that is not in the image, also if this machine has that library.
 check_libraries() {
   local program where=$out/usr/lib/x86_64-linux-gnu missing
   for program in "$out"/usr/bin/numoe-* "$where"/libcublasLt.so.*; do
@@ -113,7 +114,7 @@ check_libraries() {
     [ "$(head -c 4 "$program" | tail -c 3)" = ELF ] || continue
     missing=$("$out/lib64/ld-linux-x86-64.so.2" --inhibit-cache --library-path "$where" --list "$program" |
       awk -v root="$(realpath "$out")/" '$2 == "=>" && index($3, root) != 1')
-    [ -z "$missing" ] || { printf '%s needs what the image has not:\n%s\n' "${program##*/}" "$missing" >&2; return 1; }
+    [ -z "$missing" ] || { printf '%s needs libraries that are not in the image:\n%s\n' "${program##*/}" "$missing" >&2; return 1; }
   done
 }
 
@@ -130,7 +131,7 @@ install -m 0755 "${files[@]}" "$out/usr/bin/"
 for file in "$out"/usr/bin/numoe-*; do
   if [ "$(head -c 4 "$file" | tail -c 3)" = ELF ]; then strip --strip-unneeded "$file"; fi
 done
-# The trained model that a first try serves.
+# The small trained model, which helm/numoe/values-nano.yaml serves.
 mkdir -p "$out/usr/share/numoe/models"
 cp -r "$here/../models/nano" "$out/usr/share/numoe/models/nano"
 [ -z "$cuda" ] || install_cuda

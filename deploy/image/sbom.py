@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the SPDX 2.3 document of a root file system made by rootfs.sh: its Debian packages and our programs.
+"""Writes the SPDX 2.3 document of a root file system made by rootfs.sh: its Debian packages and NUMoE's programs.
 
-Usage: sbom.py --root DIR --version TEXT [--cuda TOOLKIT]. The packages are read from DIR/var/lib/dpkg/status.d, the control
-file of each, what the coordinator has of NVIDIA from TOOLKIT.
+Usage: sbom.py --root DIR --version TEXT [--cuda TOOLKIT]. The packages are read from their control files in
+DIR/var/lib/dpkg/status.d, the versions of NVIDIA's libraries that the coordinator uses from TOOLKIT.
 """
 import argparse
 import datetime
@@ -17,7 +17,7 @@ CUDA_LICENSE = "LicenseRef-NVIDIA-CUDA-EULA"
 
 
 def identifier(name):
-    """SPDX allows letters, digits, '.' and '-'."""
+    """The SPDX identifier of a name; SPDX allows letters, digits, '.' and '-' in it."""
     return "SPDXRef-" + re.sub(r"[^A-Za-z0-9.-]", "-", name)
 
 
@@ -79,7 +79,7 @@ def header_number(toolkit, header, name):
 
 
 def cuda_library(path, version, release):
-    """NVIDIA's, redistributed as its licence allows (CUDA EULA, attachment A)."""
+    """The entry of a library of NVIDIA, which is redistributed as its licence allows (CUDA EULA, attachment A)."""
     entry = program(path, version)
     cpe = f"cpe:2.3:a:nvidia:cuda_toolkit:{release}:*:*:*:*:*:*:*"
     entry.update({"SPDXID": identifier("cuda-" + os.path.basename(path)), "supplier": "Organization: NVIDIA",
@@ -89,7 +89,7 @@ def cuda_library(path, version, release):
 
 
 def cuda_libraries(root, toolkit):
-    """-> what the coordinator loads, what is linked into it"""
+    """-> (the library that the coordinator loads, the library that is linked into it)"""
     cudart = header_number(toolkit, "cuda_runtime_api.h", "CUDART_VERSION")  # 1000 * major + 10 * minor
     release = f"{cudart // 1000}.{cudart % 1000 // 10}"
     cublas = ".".join(str(header_number(toolkit, "cublas_api.h", "CUBLAS_VER_" + part)) for part in ("MAJOR", "MINOR", "PATCH", "BUILD"))
@@ -120,7 +120,7 @@ def document(root, version, toolkit):
         with open(os.path.join(root, "usr/share/doc/nvidia-cuda/copyright"), encoding="utf-8") as f:
             licenses = [{"licenseId": CUDA_LICENSE, "name": "CUDA EULA", "extractedText": f.read(),
                          "seeAlsos": ["https://docs.nvidia.com/cuda/eula/index.html"]}]
-    # The same contents have the same namespace, and others another.
+    # Documents of the same contents have the same namespace, documents of different contents have different ones.
     content = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     created = datetime.datetime.fromtimestamp(int(epoch), datetime.timezone.utc) if epoch else datetime.datetime.now(datetime.timezone.utc)

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Writes the Grafana dashboard: dashboard.py >helm/numoe/files/dashboards/numoe.json
 
-What is shown stands in NOW, ROWS and GPU_ROW, one line for each query; the rest is Grafana's form. tests/deploy checks that the
-file is current and that every query finds data in a Prometheus which scrapes real daemons under load. The chart gives the
-dashboard of a release its uid, its title, and its release as the first choice (helm/numoe/templates/_alerts.tpl).
+NOW, ROWS and GPU_ROW define what is shown, one line for each query; the rest is Grafana's format. tests/deploy checks that the
+file is current, and that every query finds data in a Prometheus that scrapes real daemons under load. The chart gives the
+dashboard of a release its own uid and title, and preselects that release (helm/numoe/templates/_alerts.tpl).
 """
 import itertools
 import json
 import sys
 
-# Not job: coordinators, workers and the router have each their own where the Prometheus operator scrapes them.
+# job is not among them, because coordinators, workers and the router have different jobs if the Prometheus operator scrapes them.
 VARIABLES = ("namespace", "release", "pod")
 J = ", ".join(f'{name}=~"${name}"' for name in VARIABLES)
 RATE = "$__rate_interval"
@@ -34,18 +34,18 @@ def mean(metric, by=""):
 
 
 def on_nodes(per_worker):
-    """A worker's value on each of its NUMA nodes: its nodes do equal parts."""
+    """A worker's value divided evenly among its NUMA nodes, because these do equal parts of its work."""
     nodes = f"count by (job, instance) (numoe_worker_node{{{J}}})"
     return f"({per_worker} / on (job, instance) {nodes}) * on (job, instance) group_right () numoe_worker_node{{{J}}}"
 
 
 def of_slices(per_worker):
-    """A worker's value, with the slice that it has and the address by which coordinators know it."""
+    """A worker's value, with labels for its slice and for the address by which coordinators know it."""
     return f"{per_worker} * on (job, instance) group_left (worker, index, count) numoe_worker_info{{{J}}}"
 
 
 def of_daemons(metric):
-    """Of the processes that are NUMoE's: all programs have these metrics."""
+    """The metric for NUMoE's processes only; other programs have metrics of this name as well."""
     return f"{metric} * on (job, instance) group_left () numoe_build_info{{{J}}}"
 
 
@@ -56,7 +56,7 @@ def by_instance(metric):
 FAILED = rate("numoe_requests_finished_total", J + ', reason="error"')
 PARTS = rate("numoe_step_part_duration_seconds_sum", J, "part")
 
-# (tile, unit, what to look for, query, [(from this value on, colour)]): one number each, of now.
+# (tile, unit, what to look for, query, [(value at which a colour begins, colour)]): each tile shows one current number.
 NOW = [
     ("Coordinators", "short", "Coordinators that Prometheus scrapes.", f"count(numoe_requests_running{{{J}}})", [(None, "green")]),
     ("Workers down", "short", "Workers that a coordinator cannot reach; requests wait until they are back.", f"sum(1 - numoe_worker_up{{{J}}})",
@@ -80,7 +80,7 @@ ROWS = [
          [("running", f"sum(numoe_requests_running{{{J}}})"), ("waiting", f"sum(numoe_requests_waiting{{{J}}})")]),
         ("Throughput", "short", "Tokens a second of prompts and of answers.",
          [("generated", rate("numoe_tokens_generated_total")), ("prompt", rate("numoe_tokens_prompt_total")),
-          ("of the last second on {{instance}}", f"numoe_tokens_generated_per_second{{{J}}}")]),
+          ("last second, {{instance}}", f"numoe_tokens_generated_per_second{{{J}}}")]),
         ("Workers up", "short", "Workers that each coordinator reaches; two coordinators that share two workers count four. Fewer than known: requests wait for "
          "the missing slice.",
          [("up", f"sum(numoe_worker_up{{{J}}})"), ("known", f"count(numoe_worker_up{{{J}}})")]),
@@ -96,7 +96,7 @@ ROWS = [
         ("Answers to a prompt", "short", "Mean of n, the number of answers that a request asks for.", [("n", mean("numoe_request_choices"))]),
         ("Computing the prompt", "s", "From the first step to the first token.", quantiles("numoe_request_prefill_seconds")),
         ("Generating", "s", "From the first token to the last.", quantiles("numoe_request_decode_seconds")),
-        ("Computing in all", "s", "Time from the first step to the last token, without the wait in the queue.", quantiles("numoe_request_inference_seconds")),
+        ("Computing, total", "s", "Time from the first step to the last token, without the wait in the queue.", quantiles("numoe_request_inference_seconds")),
         ("A token of an answer", "s", "Mean time for a token, of each answer.", quantiles("numoe_request_token_seconds")),
     ]),
     ("Scheduler and KV cache", [
@@ -105,14 +105,14 @@ ROWS = [
         ("KV cache in use", "percentunit", "Near 1 the scheduler preempts sequences, which are computed again later.",
          [("{{instance}}", f"numoe_kv_usage_ratio{{{J}}}")]),
         ("KV cache blocks", "short", "", [("used", f"sum(numoe_kv_blocks_used{{{J}}})"),
-                                          ("there are", f"sum(numoe_kv_blocks_capacity{{{J}}})")]),
+                                          ("capacity", f"sum(numoe_kv_blocks_capacity{{{J}}})")]),
         ("Prompt tokens found in the cache", "percentunit", "Share of the prompts' tokens that the prefix cache had.",
          [("found", f"{rate('numoe_prefix_cache_hit_tokens_total')} / {rate('numoe_prefix_cache_query_tokens_total')}"),
-          ("of the latest prompt on {{instance}}", f"numoe_prefix_cache_hit_ratio{{{J}}}")]),
+          ("latest prompt, {{instance}}", f"numoe_prefix_cache_hit_ratio{{{J}}}")]),
         ("Tokens of the KV cache in use", "short", "Tokens that the blocks in use have room for.", [("{{instance}}", f"numoe_kv_tokens_used{{{J}}}")]),
         ("Preemptions", "ops", "Sequences that lost their KV cache and are computed again: the cache is too small for --max-num-seqs.",
          [("preemptions", rate("numoe_preemptions_total"))]),
-        ("Steps", "ops", "halves: cut in two, of which the device computes one while the workers have the other. fetched: prompts whose "
+        ("Steps", "ops", "halves: a step that is divided in two; the device computes one half while the workers compute the other. fetched: prompts whose "
          "experts the GPU computes.", [("{{way}}", rate("numoe_steps_by_way_total", J, "way"))]),
         ("Step duration", "s", "", quantiles("numoe_step_duration_seconds")),
         ("Tokens in a step", "short", "The batch: prompts and one token for each answer.", quantiles("numoe_step_tokens")),
@@ -120,12 +120,12 @@ ROWS = [
     ("Where a step's time goes", [
         ("Parts of a step", "s", "Mean of a step. 'experts' is the wait for the workers (CPU); the others run on the coordinator's "
          "device (GPU or CPU).", [("{{part}}", f"{PARTS} / on () group_left () {rate('numoe_steps_total')}")]),
-        ("Workers' share of a step", "percentunit", "The split between the experts' memory and the coordinator's device: what "
-         "limits the speed.", [("experts", rate("numoe_step_part_duration_seconds_sum", J + ', part="experts"') +
+        ("Workers' share of a step", "percentunit", "Near 1 the experts' memory limits the speed, near 0 the coordinator's "
+         "device.", [("experts", rate("numoe_step_part_duration_seconds_sum", J + ', part="experts"') +
                                 " / " + rate("numoe_step_part_duration_seconds_sum"))]),
-        ("Layer call to a worker", "s", "p99 by worker, with transport. One above the others: its node, its link or its memory.",
+        ("Layer call to a worker", "s", "p99 by worker, with transport. If one is above the others, look at its node, its link or its memory.",
          [("{{worker}}", quantile(0.99, "numoe_worker_call_duration_seconds", "worker"))]),
-        ("Time on the way", "s", "Mean of a layer call as the coordinator sees it less the slowest worker's computing.",
+        ("Transport of a layer call", "s", "Mean duration of a layer call as the coordinator measures it, minus the time that the slowest worker computes.",
          [("transport", f"{mean('numoe_worker_call_duration_seconds')} - max({mean('numoe_expert_call_duration_seconds', 'instance')})")]),
     ]),
     ("Workers and NUMA nodes", [
@@ -139,7 +139,7 @@ ROWS = [
         ("Bandwidth while computing", "Bps", "Bytes of weights for each second that the worker computes; compare it with the limit of its NUMA node.",
          [("{{instance}}", f"{by_instance('numoe_expert_weight_bytes_total')} / "
            f"{by_instance('numoe_expert_call_duration_seconds_sum')}")]),
-        ("Rows of a worker", "short", "Token rows a second, all layers. Uneven with --slice=expert: hot experts on one worker.",
+        ("Rows of a worker", "short", "Token rows a second, all layers. If they are uneven with --slice=expert, one worker has more of the hot experts.",
          [("{{instance}}", by_instance("numoe_expert_rows_total"))]),
         ("Sent to workers", "Bps", "", [("{{peer}}", rate("numoe_sent_bytes_total", J, "peer"))]),
         ("Received from workers", "Bps", "", [("{{peer}}", rate("numoe_received_bytes_total", J, "peer"))]),
@@ -159,17 +159,17 @@ ROWS = [
         ("Loading time", "s", "", [("{{instance}}", f"numoe_load_seconds{{{J}}}")]),
     ]),
     ("Expert heat", [
-        ("Rows of a layer's hottest eighth", "percentunit", "Share of a layer's rows that its most used eighth of experts computes, with a half-life of 10 minutes: high is worth GPU experts. "
+        ("Rows of a layer's hottest eighth", "percentunit", "Share of a layer's rows that its most used eighth of experts computes, with a half-life of 10 minutes. If it is high, experts on a GPU are worth while. "
          "/expert_stats has every expert.", [("layer {{layer}}", f"max by (layer) (numoe_expert_hottest_ratio{{{J}}})")]),
         ("Rows of a layer", "short", "Token rows a second.", [("layer {{layer}}", rate("numoe_expert_rows_total", J, "layer"))]),
-        ("Tokens of an expert in a call", "short", "1: bound by memory; many: by arithmetic.", quantiles("numoe_expert_rows_of_call_tokens")),
+        ("Tokens of an expert in a call", "short", "With 1 token the memory's bandwidth limits the speed, with many tokens the arithmetic.", quantiles("numoe_expert_rows_of_call_tokens")),
         ("Tokens in a layer call", "short", "", quantiles("numoe_expert_call_tokens")),
     ]),
     ("Router", [
         ("Backends ready", "short", "Coordinators behind numoe-router that take requests; fewer than known: /health of the router says why.",
          [("ready", f"sum(numoe_router_backend_up{{{J}}})"), ("known", f"count(numoe_router_backend_up{{{J}}})")]),
         ("Requests of a backend", "reqps", "", [("{{backend}}", rate("numoe_router_requests_total", J, "backend"))]),
-        ("What chose the backend", "reqps", "prefix: it computed the prompt's beginning; load: it had least to do.",
+        ("What chose the backend", "reqps", "prefix: the backend has computed the prompt's beginning before; load: it had the least to do.",
          [("{{by}}", rate("numoe_router_requests_total", J, "by"))]),
         ("Running on a backend", "short", "", [("{{backend}}", f"numoe_router_requests_running{{{J}}}")]),
         ("Tried elsewhere", "ops", "Requests that a backend refused or could not take.",
@@ -198,11 +198,11 @@ ROWS = [
     ]),
 ]
 
-# Closed until somebody opens it: nothing moves in it without a GPU.
+# The row is collapsed at first, because without a GPU its panels are empty.
 GPU_ROW = ("GPU", [
     ("Where experts are computed", "short", "Selections a second, by the GPU and by the workers; none without experts on the GPU.",
      [("{{where}}", rate("numoe_gpu_expert_selections_total", J, "where") + " or on () vector(0)")]),
-    ("Experts that came to the GPU", "ops", "Many all the time: what is asked changes faster than the choice follows.",
+    ("Experts that came to the GPU", "ops", "If there are always many, the requests change faster than the choice of experts can follow.",
      [("exchanged", rate("numoe_gpu_expert_swaps_total"))]),
 ])
 
@@ -248,7 +248,7 @@ def variables():
     for name in VARIABLES:
         # All daemons have this metric, so the pods of workers and of the router are among the choices.
         values = f"label_values(numoe_build_info{{{', '.join(chosen)}}}, {name})"
-        # All is ".*": where there is no Kubernetes there are no such labels, and it finds what has none.
+        # "All" is ".*", which also matches series without the label: outside Kubernetes these labels do not exist.
         out.append({"name": name, "current": {"text": "All", "value": "$__all"}, "type": "query", "label": name.capitalize(),
                     "datasource": DATASOURCE, "query": {"query": values, "refId": name}, "includeAll": True, "multi": True,
                     "allValue": ".*", "refresh": 2})

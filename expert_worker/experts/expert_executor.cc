@@ -17,9 +17,9 @@
 #include "expert_worker/experts/expert_slice.h"
 #include "expert_worker/experts/layer_call_plan.h"
 #include "expert_worker/experts/layer_call_run.h"
-#include "expert_worker/experts/memory_place.h"
+#include "expert_worker/experts/memory_placement.h"
 #include "expert_worker/experts/packed_slice.h"
-#include "expert_worker/experts/weight_places.h"
+#include "expert_worker/experts/weight_placement.h"
 #include "expert_worker/experts/worker_home.h"
 #include "expert_worker/grouping/token_groups.h"
 
@@ -30,7 +30,7 @@ std::string Percent(std::optional<double> share) {
   return share.has_value() ? fmt::format("{:.0f}%", 100 * *share) : "unknown share";
 }
 
-// Fills a slice by the pool's threads, on the nodes of the placement.
+// Loads a slice with the pool's threads, on the nodes of the placement.
 using SliceSource = std::function<absl::StatusOr<ExpertSlice>(ThreadPool&, const Placement&)>;
 
 class SliceExecutor final : public ExpertExecutor {
@@ -45,11 +45,11 @@ class SliceExecutor final : public ExpertExecutor {
 
   absl::Status LoadWeights(const SliceSource& load, const ModelConfig& config, bool local_required) {
     const ScopedThreadBinding binding(
-        placement_.cpus);  // this thread packs too, and pages land where it runs
+        placement_.cpus);  // this thread packs too, and its pages are allocated where it runs
     ASSIGN_OR_RETURN(slice_, load(pool_, placement_));
     statistics_.emplace(config.num_layers, config.num_experts);
     huge_page_share_ = HugePageShare(slice_.Spans());
-    return CheckWhereTheyLie(slice_.Spans(), {.nodes = placement_.nodes, .required = local_required});
+    return CheckPlacement(slice_.Spans(), {.nodes = placement_.nodes, .required = local_required});
   }
 
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
@@ -79,7 +79,7 @@ class SliceExecutor final : public ExpertExecutor {
         Percent(LocalShare(slice_.Spans(), placement_.nodes)), IsPinned() ? "yes" : "no");
   }
   ExecutorStats Stats() const override {
-    WeightPlaces::Shares shares = places_.Look(slice_.Spans(), placement_.nodes);
+    WeightPlacement::Shares shares = weight_placement_.Find(slice_.Spans(), placement_.nodes);
     return {.failed_calls = failed_calls_.load(),
             .weight_bytes = slice_.bytes,
             .weight_bytes_used = weight_bytes_used_.load(),
@@ -99,7 +99,8 @@ class SliceExecutor final : public ExpertExecutor {
   }
 
  private:
-  // Where others compute on these CPUs too, the first one is theirs as well: every other has a thread.
+  // Unless the CPUs are reserved for workers, a coordinator may compute on the first one, too. Each of the
+  // others has a thread of the pool, so the caller may run on any CPU of the node.
   std::vector<int> OfLoneCaller(const std::vector<int>& cpus) const {
     return placement_.own ? std::vector<int>{cpus.front()} : placement_.node_cpus;
   }
@@ -121,7 +122,7 @@ class SliceExecutor final : public ExpertExecutor {
                                .width = slice_.width,
                                .formats = slice_.formats[layer],
                                .isa = isa_,
-                               .precision = EffectivePrecision(precision_, call.exact),
+                               .precision = EffectivePrecision(precision_, call.batch_invariant),
                                .threads = pool_.working()};
     PlanLayerCall(groups_.groups, shape, plan_);
     const LayerCallRun run({call, shape, plan_, groups_, slice_.layers[layer]}, scratch_, out);
@@ -162,16 +163,16 @@ class SliceExecutor final : public ExpertExecutor {
   CallerThreads callers_;
   ExpertSlice slice_;
   std::optional<double> huge_page_share_;
-  WeightPlaces places_;
+  WeightPlacement weight_placement_;
 
-  // Of the call that Execute computes; their memory is kept from call to call.
+  // The state of the call that Execute computes; its memory is reused from call to call.
   TokenGroups groups_;
   LayerCallPlan plan_;
   LayerCallScratch scratch_;
 
   std::atomic<uint64_t> failed_calls_ = 0;
   std::atomic<uint64_t> weight_bytes_used_ = 0;
-  std::optional<ExpertStatistics> statistics_;  // from LoadWeights on
+  std::optional<ExpertStatistics> statistics_;  // set by LoadWeights
 };
 
 absl::StatusOr<std::unique_ptr<ExpertExecutor>> LoadFrom(const SliceSource& source, const ModelConfig& config,

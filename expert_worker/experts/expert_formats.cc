@@ -11,9 +11,9 @@
 namespace numoe::worker {
 namespace {
 
-// What becomes of experts in GGUF's block formats.
+// Collects how experts in GGUF's block formats are held, for the log.
 struct GgufUse {
-  std::set<std::string> exact, rounded;
+  std::set<std::string> exact, rounded;  // "Q4_1 as int8"
 
   void Count(const MatrixView& view, WeightFormat format) {
     if (view.format != MatrixFormat::kGgml) return;
@@ -31,7 +31,7 @@ struct GgufUse {
   }
 };
 
-// The first expert's matrices stand for all of a layer's.
+// All experts of a layer are stored like the first one.
 struct Stored {
   MatrixView gate, up, down;
 };

@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<MatrixView>> LocateExpert(const Checkpoint& checkpoin
 
 namespace {
 
-// The loads of the expert at `place`, to where SliceLayout::WeightsAt says.
+// Fills in the loads of the expert at index `place`, which go where SliceLayout::WeightsAt says.
 absl::Status PlanExpert(const Checkpoint& checkpoint, const ModelConfig& config, const SliceLayout& layout,
                         LayerId layer, size_t place, std::byte* block, absl::Span<MatrixLoad> loads) {
   ASSIGN_OR_RETURN(const std::vector<MatrixView> stored,
@@ -85,7 +85,7 @@ ExpertSlice::ExpertSlice(const SliceLayout& layout, const ModelConfig& config)
 
 void ExpertSlice::AddLayer(const SliceLayout& layout, LayerId layer, const std::byte* block) {
   std::vector<ExpertWeights>& experts = layers[static_cast<size_t>(layer)];
-  NUMOE_CHECK(experts.empty()) << "layer " << layer << " is added once";
+  NUMOE_CHECK(experts.empty()) << "layer " << layer << " must be added only once";
   experts.resize(owned.size());
   for (size_t place = 0; place < layout.experts().size(); ++place)
     experts[static_cast<size_t>(layout.experts()[place])] = layout.WeightsAt(layer, block, place);
@@ -124,15 +124,16 @@ absl::StatusOr<ExpertSlice> LoadSlice(const Checkpoint& checkpoint, const ModelC
   ASSIGN_OR_RETURN(std::vector<ExpertFormats> formats, ChooseFormats(checkpoint, config, spec, format));
   ASSIGN_OR_RETURN(const SliceLayout layout, SliceLayout::Plan(config, spec, std::move(formats)));
   if (options.ask_for_memory) {
-    const bool takes_free = options.memory.pages == HugePages::kTransparent;  // reserved pages are not free
+    const bool takes_free =
+        options.memory.pages == HugePages::kTransparent;  // reserved pages do not count as free memory
     RETURN_IF_ERROR(options.ask_for_memory(takes_free ? SliceMemory::BlockBytes(layout, config) : 0));
   }
   ExpertSlice slice(layout, config);
-  const MemoryPlace place{.kind = options.memory,
-                          .nodes = options.nodes,
-                          .required = options.local_required,
-                          .progress = options.progress};
-  ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, config, place, pool));
+  const MemoryPlacement placement{.kind = options.memory,
+                                  .nodes = options.nodes,
+                                  .required = options.local_required,
+                                  .progress = options.progress};
+  ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, config, placement, pool));
   std::vector<MatrixLoad> loads;
   int loaded_layers = 0;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {

@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
 
-// When weights have grown by 2^kRebaseHalfLives, all are scaled back: rows times that stay far from a
-// double's end.
+// When weights have grown by 2^kRebaseHalfLives, all counts are scaled back, so that rows times a weight stay
+// far below the largest double.
 constexpr double kRebaseHalfLives = 500;
 
-// The writer is one thread: no other store can come between.
+// Only one thread writes, so no other store can happen between the load and the store.
 template <typename T>
 void AddAlone(std::atomic<T>& counter, T amount) {
   counter.store(counter.load(kRelaxed) + amount, kRelaxed);
@@ -91,9 +91,10 @@ double ExpertStatistics::HalfLives(Clock::time_point now) const {
   return std::chrono::duration<double>(now - start_).count() / limits::kExpertHalfLifeSeconds;
 }
 
-// A reader meanwhile may see some counts scaled by the old base: far too small, for this one time in days.
+// A concurrent reader may combine scaled counts with the old base. It then sees counts that are far too
+// small, which can happen once in some days (500 half-lives).
 void ExpertStatistics::Rebase(double half_lives) {
-  NUMOE_CHECK_GE(half_lives, base_.load(kRelaxed)) << "time goes on";
+  NUMOE_CHECK_GE(half_lives, base_.load(kRelaxed)) << "time must not go backwards";
   const double fade = std::exp2(base_.load(kRelaxed) - half_lives);
   for (Counts& counts : counts_) counts.weighted.store(counts.weighted.load(kRelaxed) * fade, kRelaxed);
   base_.store(half_lives, kRelaxed);

@@ -1,9 +1,9 @@
 // ExpertStatistics: how often each expert of each layer is used, and how large the calls are.
 //
-// Written by the one thread that executes calls, with plain stores: nothing is locked and no cache line is
-// shared but with a reader that happens to look. Read by any thread at any time; a snapshot taken during a
-// call may hold a part of it. `decayed` counts rows that fade with a half-life of kExpertHalfLifeSeconds:
-// what is hot now, for placing experts. A row is one token in one expert.
+// The thread that executes calls writes the counts with plain stores. It takes no lock, and shares a cache
+// line only with a thread that reads the counts at that moment. Any thread may read at any time; a snapshot
+// taken during a call may contain a part of that call. `decayed` counts rows with a half-life of
+// kExpertHalfLifeSeconds, which says what is hot now, for placing experts. A row is one token in one expert.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace numoe::worker {
 
-/// Counts of values up to each bound, and above the last.
+/// The numbers of values up to each bound, and of those above the last one.
 struct ValueCounts {
   std::vector<uint64_t> counts;  // [bounds + 1]
   double sum = 0;
@@ -28,8 +28,8 @@ struct ExpertSnapshot {
   int layers = 0;
   int experts = 0;
   std::vector<uint64_t> rows;   // [layers, experts]
-  std::vector<uint64_t> calls;  // [layers, experts] that had any row for the expert
-  std::vector<double> decayed;  // [layers, experts] rows, faded
+  std::vector<uint64_t> calls;  // [layers, experts] calls with at least one row for the expert
+  std::vector<double> decayed;  // [layers, experts] rows, decayed
 };
 
 struct CallSnapshot {
@@ -44,20 +44,20 @@ class ExpertStatistics {
 
   ExpertStatistics(int layers, int experts, Clock::time_point now = Clock::now());
 
-  /// One call, done. One thread at a time.
+  /// Counts a finished call. One thread at a time.
   void Count(LayerId layer, int tokens, absl::Span<const ExpertGroup> groups, Clock::duration duration,
              Clock::time_point now = Clock::now());
 
   ExpertSnapshot Experts(Clock::time_point now = Clock::now()) const;
   CallSnapshot Calls() const;
 
-  /// 1, 2, 4 ... kCallTokensMax: of CallSnapshot::tokens and ::rows.
+  /// Returns the bounds of CallSnapshot::tokens and ::rows: 1, 2, 4 ... kCallTokensMax.
   static const std::vector<double>& SizeBounds();
-  /// 10 us, 20, 50 ... 5 s.
+  /// Returns the bounds of CallSnapshot::seconds: 10 us, 20, 50 ... 5 s.
   static const std::vector<double>& SecondsBounds();
 
  private:
-  // One line for both: an expert's counts cost one cache miss.
+  // All counts of an expert are in one cache line, so they cost one cache miss.
   struct alignas(32) Counts {
     std::atomic<uint64_t> rows{0};
     std::atomic<uint64_t> calls{0};
@@ -85,7 +85,7 @@ class ExpertStatistics {
   Histogram rows_;
   Histogram seconds_;
   const Clock::time_point start_;
-  std::atomic<double> base_{0};  // half-lives after start_ that `weighted` counts from
+  std::atomic<double> base_{0};  // time after start_, in half-lives, relative to which `weighted` counts
 };
 
 }  // namespace numoe::worker

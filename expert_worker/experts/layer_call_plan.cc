@@ -12,28 +12,30 @@
 namespace numoe::worker {
 namespace {
 
-// Outputs of one task at most: enough of them that a task is worth claiming, few enough that their sums stay
-// in the cache.
+// The most outputs of one task: enough that a task is worth claiming, few enough that their sums stay in the
+// cache.
 constexpr int kTaskRows = 4 * kPanelRows;
-// Weights of one task at least, if each thread has one: some microseconds' work.
+// The fewest weights of one task, as long as each thread has one: some microseconds of work.
 constexpr size_t kTaskWeightsMin = 1 << 17;
 
-// Experts that share the pool where memory and arithmetic are both near their limits: some have many rows
-// and wait for the one, some few and wait for the other, and time is lost unless they run side by side. Above
-// so many rows each, arithmetic alone is the limit, and an expert's rows are best read from one cache.
+// The number of experts that the pool's threads compute side by side when memory and arithmetic are both near
+// their limits. Experts with many rows wait for arithmetic and experts with few rows wait for memory, so
+// computing them together saves time. With more than kSideBySideRows rows for each expert, arithmetic alone
+// is the limit, and an expert's rows are best read from one cache.
 constexpr int kSideBySide = 4;
 constexpr int kSideBySideRows = 16;
 
-// Rows whose intermediate values are held at a time: bounds the scratch of a long prefill (8192 tokens x 8
-// experts) to 4096 x (7168 + 2 x 2048) floats = 185 MB, and still gives each expert all its rows at once.
+// The number of rows whose intermediate values are held at a time. It bounds the scratch of a long prefill
+// (8192 tokens x 8 experts) to 4096 x (7168 + 2 x 2048) floats = 185 MB, and still gives each expert all its
+// rows at once.
 constexpr int kBatchRows = 4096;
 
-// What one task quantises: of so many tokens, so many columns (a microsecond or less each).
+// What one task quantises: this number of tokens and of columns (a microsecond or less each).
 constexpr int kQuantiseTokens = 8;
 constexpr int kQuantiseCols = 1024;
 static_assert(kQuantiseCols % layout::kStepCols == 0);
 
-// What GroupTokens promises.
+// Checks what GroupTokens promises.
 void CheckGroups(absl::Span<const ExpertGroup> groups, const LayerCallShape& shape) {
   NUMOE_CHECK(shape.tokens > 0 && shape.hidden_size > 0 && shape.width > 0 && shape.threads > 0);
   int rows = 0;
@@ -47,7 +49,7 @@ void CheckGroups(absl::Span<const ExpertGroup> groups, const LayerCallShape& sha
   }
 }
 
-// Sum of the outputs of tasks from `first` on.
+// Returns the sum of the outputs of all tasks beginning with number `first`.
 template <typename Task>
 int64_t RowsFrom(const std::vector<Task>& tasks, int first) {
   int64_t rows = 0;
@@ -75,27 +77,27 @@ class Planner {
   }
 
  private:
-  // Each group's forms are chosen by its own number of rows.
+  // Each group's formats are chosen by its own number of rows.
   void AddGroup(const ExpertGroup& group) {
-    const auto form = [&](WeightFormat format) {
-      return ChooseForm(shape_.isa, format, group.rows, shape_.precision);
+    const auto choose = [&](WeightFormat format) {
+      return ChooseActivationFormat(shape_.isa, format, group.rows, shape_.precision);
     };
     GroupPlan& added = plan_.groups.emplace_back();
     added.group = group;
-    added.x_form = form(shape_.formats.up);
-    added.h_form = form(shape_.formats.down);
-    if (!IsPlainFp32(added.x_form, shape_.hidden_size)) {
-      plan_.quantised_bytes[static_cast<size_t>(added.x_form)] =
-          QuantisedMemory::Bytes(added.x_form, shape_.hidden_size, shape_.tokens);
+    added.x_format = choose(shape_.formats.up);
+    added.h_format = choose(shape_.formats.down);
+    if (!IsPlainFp32(added.x_format, shape_.hidden_size)) {
+      plan_.quantised_bytes[static_cast<size_t>(added.x_format)] =
+          QuantisedMemory::Bytes(added.x_format, shape_.hidden_size, shape_.tokens);
     }
   }
 
   void AddQuantising() {
-    for (size_t f = 0; f < kActivationForms; ++f) {
+    for (size_t f = 0; f < kActivationFormats; ++f) {
       if (plan_.quantised_bytes[f] == 0) continue;
       for (int token = 0; token < shape_.tokens; token += kQuantiseTokens) {
         for (int col = 0; col < shape_.hidden_size; col += kQuantiseCols) {
-          plan_.quantise.push_back({.form = static_cast<ActivationForm>(f),
+          plan_.quantise.push_back({.format = static_cast<ActivationFormat>(f),
                                     .token_begin = token,
                                     .token_end = std::min(token + kQuantiseTokens, shape_.tokens),
                                     .col_begin = col,
@@ -130,24 +132,25 @@ class Planner {
     plan_.phase_tasks.push_back(static_cast<int>(tasks_end) - phase.first_task);
   }
 
-  // Lays out the scratch of a batch.
+  // Assigns the rows of a batch their places in the scratch.
   void PlaceRows(int first, int last) {
     size_t x_bytes = 0, h_bytes = 0;
     for (int g = first; g < last; ++g) {
       GroupPlan& group = plan_.groups[static_cast<size_t>(g)];
       group.h_offset = h_bytes;
-      h_bytes += QuantisedMemory::Bytes(group.h_form, shape_.width, group.group.rows);
+      h_bytes += QuantisedMemory::Bytes(group.h_format, shape_.width, group.group.rows);
       if (!group.gathered()) continue;
       group.x_offset = x_bytes;
-      x_bytes += QuantisedMemory::Bytes(group.x_form, shape_.hidden_size, group.group.rows);
+      x_bytes += QuantisedMemory::Bytes(group.x_format, shape_.hidden_size, group.group.rows);
       plan_.gather.push_back(g);
     }
     plan_.gathered_bytes = std::max(plan_.gathered_bytes, x_bytes);
     plan_.intermediate_bytes = std::max(plan_.intermediate_bytes, h_bytes);
   }
 
-  // The batch's groups in the order in which they are computed side by side: the most rows, the fewest, the
-  // second most, and so on, so that neighbours want as much of memory and of arithmetic as all together.
+  // Returns the batch's groups in the order in which they are computed side by side: the one with the most
+  // rows, the one with the fewest, the second most, and so on. So neighbouring groups together need memory
+  // and arithmetic in about the proportion of the whole batch.
   std::vector<int> SideBySideOrder(int first, int last) const {
     std::vector<int> by_rows(static_cast<size_t>(last - first));
     std::iota(by_rows.begin(), by_rows.end(), first);
@@ -175,9 +178,9 @@ class Planner {
       AddByTurns(absl::MakeConstSpan(order).subspan(at, kSideBySide), unit, cutter);
   }
 
-  // Tasks of groups that are computed side by side: one of each, then the next of each.
+  // Adds the tasks of groups that are computed side by side: one task of each group, then the next of each.
   void AddByTurns(absl::Span<const int> beside, const CutUnit& unit, RowCutter& cutter) {
-    std::array<int, kSideBySide> cut = {};  // outputs so far
+    std::array<int, kSideBySide> cut = {};  // outputs that already have a task
     for (bool more = true; more;) {
       more = false;
       for (size_t i = 0; i < beside.size(); ++i) {
@@ -190,7 +193,7 @@ class Planner {
     }
   }
 
-  // Each task multiplies all groups of the batch.
+  // Adds tasks for some outputs of all groups of the batch.
   void CutDown(int groups) {
     const CutUnit unit{.rows = kPanelRows, .cost = WeightsOf(kPanelRows, groups * shape_.width)};
     RowCutter cutter = CutterOf(unit, layout::Panels(shape_.hidden_size));
@@ -244,12 +247,12 @@ void PlanLayerCall(absl::Span<const ExpertGroup> groups, const LayerCallShape& s
 std::string LayerCallPlan::ToString() const {
   std::string text = fmt::format("{} groups, {} bytes gathered, {} intermediate", groups.size(),
                                  gathered_bytes, intermediate_bytes);
-  for (size_t f = 0; f < kActivationForms; ++f)
-    if (quantised_bytes[f] > 0) text += fmt::format(", {} quantised in form {}", quantised_bytes[f], f);
+  for (size_t f = 0; f < kActivationFormats; ++f)
+    if (quantised_bytes[f] > 0) text += fmt::format(", {} quantised in format {}", quantised_bytes[f], f);
   for (const GroupPlan& g : groups) {
-    text += fmt::format("\nexpert {}: {} rows from {} on, forms {} and {}, at {} and {}", g.group.expert,
-                        g.group.rows, g.group.row_begin, static_cast<int>(g.x_form),
-                        static_cast<int>(g.h_form), g.x_offset, g.h_offset);
+    text += fmt::format("\nexpert {}: {} rows from row {}, formats {} and {}, at {} and {}", g.group.expert,
+                        g.group.rows, g.group.row_begin, static_cast<int>(g.x_format),
+                        static_cast<int>(g.h_format), g.x_offset, g.h_offset);
   }
   for (size_t p = 0; p < phases.size(); ++p) {
     const LayerPhase& phase = phases[p];
@@ -259,7 +262,7 @@ std::string LayerCallPlan::ToString() const {
       const auto task = static_cast<size_t>(t);
       switch (phase.kind) {
         case LayerPhase::Kind::kQuantise:
-          text += fmt::format(" {}:[{},{})x[{},{})", static_cast<int>(quantise[task].form),
+          text += fmt::format(" {}:[{},{})x[{},{})", static_cast<int>(quantise[task].format),
                               quantise[task].token_begin, quantise[task].token_end, quantise[task].col_begin,
                               quantise[task].col_end);
           break;

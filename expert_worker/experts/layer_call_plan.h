@@ -1,12 +1,13 @@
-// How a worker computes one layer call: pure planning, obeyed by LayerCallRun.
+// Plans how a worker computes one layer call. Pure functions; LayerCallRun executes the plan.
 //
-// A call runs in phases, each of which sees what those before wrote. First its tokens are quantised, in every
-// form that some group's gate and up want. Then come batches of groups, whose scratch memory is shared: in
-// each the rows of a group are gathered next to each other, so that its matrices read a dense block; gate and
-// up make a group's intermediate values, and down adds the batch's groups to the output. A task of gate and
-// up owns some columns of one group's intermediate values; a task of down owns some columns of the output
-// and adds all groups in ascending order of experts. So every value has one owner, and results depend on
-// neither the cut nor the threads.
+// A call runs in phases. Each phase sees what the phases before it wrote. First the call's tokens are
+// quantised, in every format that gate and up of some group read. Then come batches of groups, which use the
+// same scratch memory one after the other. In each batch the rows of a group are gathered next to each other,
+// so that its matrices read a dense block; then gate and up compute the group's intermediate values, and down
+// adds the groups of the batch to the output. A task of gate and up computes some columns of one group's
+// intermediate values. A task of down computes some columns of the output and adds all groups in ascending
+// order of experts. So every value is computed by one task, and results depend neither on how the work is
+// divided nor on the threads.
 #pragma once
 
 #include <array>
@@ -24,34 +25,34 @@ namespace numoe::worker {
 struct LayerCallShape {
   int tokens = 0;
   int hidden_size = 0;
-  int width = 0;  // of this slice's part of an expert
+  int width = 0;  // this slice's part of an expert
   ExpertFormats formats;
   Isa isa = Isa::kScalar;
-  Precision precision = Precision::kFast;  // EffectivePrecision of the call
-  int threads = 1;                         // that will claim tasks
+  Precision precision = Precision::kFast;  // the call's EffectivePrecision
+  int threads = 1;                         // that claim tasks
 };
 
-/// One group's rows: which form they have, and where they are.
+/// The rows of one group: their formats, and where they are.
 struct GroupPlan {
   ExpertGroup group;
-  ActivationForm x_form = ActivationForm::kFloat;  // that gate and up read
-  ActivationForm h_form = ActivationForm::kFloat;  // that down reads
-  size_t x_offset = 0;  // of the gathered rows in their scratch; unused by a group of one row
-  size_t h_offset = 0;  // of the intermediate values in theirs
+  ActivationFormat x_format = ActivationFormat::kFloat;  // which gate and up read
+  ActivationFormat h_format = ActivationFormat::kFloat;  // which down reads
+  size_t x_offset = 0;  // where the gathered rows begin in their scratch; unused by a group of one row
+  size_t h_offset = 0;  // where the intermediate values begin in their scratch
 
-  /// A single row is read where its token's row is.
+  /// A single row is not gathered, but read where its token's row is.
   bool gathered() const { return group.rows > 1; }
 };
 
-/// Columns [col_begin, col_end), from the beginning of a step on, of tokens [token_begin, token_end).
+/// Columns [col_begin, col_end), which begin with a whole step, of tokens [token_begin, token_end).
 struct QuantiseTask {
-  ActivationForm form = ActivationForm::kFloat;
+  ActivationFormat format = ActivationFormat::kFloat;
   int token_begin = 0, token_end = 0;
   int col_begin = 0, col_end = 0;
 };
-/// Outputs [row_begin, row_end) of gate and of up, of one group.
+/// Outputs [row_begin, row_end) of gate and of up of one group.
 struct GateAndUpTask {
-  int group = 0;  // of LayerCallPlan::groups
+  int group = 0;  // index in LayerCallPlan::groups
   int row_begin = 0, row_end = 0;
 };
 /// Outputs [row_begin, row_end) of down, of all groups of the batch.
@@ -62,8 +63,8 @@ struct DownTask {
 struct LayerPhase {
   enum class Kind { kQuantise, kGather, kGateAndUp, kDown };
   Kind kind = Kind::kQuantise;
-  int first_task = 0;                  // in the kind's list
-  int group_begin = 0, group_end = 0;  // of the batch
+  int first_task = 0;                  // in the list of this kind of task
+  int group_begin = 0, group_end = 0;  // groups of the batch
 };
 
 struct LayerCallPlan {
@@ -72,19 +73,21 @@ struct LayerCallPlan {
   std::vector<int> gather;  // groups
   std::vector<GateAndUpTask> gate_and_up;
   std::vector<DownTask> down;
-  std::vector<LayerPhase> phases;  // the tokens', then three of each batch; none where there are no groups
-  std::vector<int> phase_tasks;    // [phases], for ThreadPool::RunPhases
-  // Bytes of scratch, which batches use one after the other.
-  std::array<size_t, kActivationForms> quantised_bytes = {};  // by form: all tokens' rows; 0: not quantised
+  std::vector<LayerPhase>
+      phases;  // quantising the tokens, then three for each batch; empty if there are no groups
+  std::vector<int> phase_tasks;  // [phases], for ThreadPool::RunPhases
+  // Bytes of scratch, which the batches use one after the other.
+  std::array<size_t, kActivationFormats> quantised_bytes =
+      {};  // by format, for the rows of all tokens; 0 if not quantised
   size_t gathered_bytes = 0;
   size_t intermediate_bytes = 0;
 
-  /// For logs and failing tests.
+  /// Returns the plan as text, for logs and failing tests.
   std::string ToString() const;
 };
 
-/// Replaces what `plan` holds; its memory is used again. REQUIRES: `groups` are GroupTokens' of a call of
-/// shape.tokens tokens.
+/// Replaces the content of `plan` and reuses its memory. REQUIRES: `groups` are the result of GroupTokens for
+/// a call with shape.tokens tokens.
 void PlanLayerCall(absl::Span<const ExpertGroup> groups, const LayerCallShape& shape, LayerCallPlan& plan);
 
 }  // namespace numoe::worker

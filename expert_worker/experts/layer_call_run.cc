@@ -10,7 +10,7 @@ void LayerCallScratch::Reserve(const LayerCallPlan& plan) {
   const auto grow = [](std::vector<std::byte>& memory, size_t bytes) {
     if (memory.size() < bytes) memory.resize(bytes);
   };
-  for (size_t f = 0; f < kActivationForms; ++f) grow(quantised[f], plan.quantised_bytes[f]);
+  for (size_t f = 0; f < kActivationFormats; ++f) grow(quantised[f], plan.quantised_bytes[f]);
   grow(gathered, plan.gathered_bytes);
   grow(intermediate, plan.intermediate_bytes);
 }
@@ -47,29 +47,29 @@ void LayerCallRun::Do(int phase_number, int task, int thread) const {
   }
 }
 
-QuantisedMemory LayerCallRun::QuantisedTokens(ActivationForm form) const {
-  std::vector<std::byte>& memory = scratch_.quantised[static_cast<size_t>(form)];
-  const QuantisedMemory rows{form, in_.shape.hidden_size, in_.shape.tokens, memory.data()};
+QuantisedMemory LayerCallRun::QuantisedTokens(ActivationFormat format) const {
+  std::vector<std::byte>& memory = scratch_.quantised[static_cast<size_t>(format)];
+  const QuantisedMemory rows{format, in_.shape.hidden_size, in_.shape.tokens, memory.data()};
   NUMOE_DCHECK(rows.bytes() <= memory.size());
   return rows;
 }
 
-QuantisedRows LayerCallRun::TokenRows(ActivationForm form) const {
-  if (IsPlainFp32(form, in_.shape.hidden_size))
-    return PlainRows(form, in_.call.hidden.data(), in_.shape.hidden_size, in_.shape.tokens);
-  return QuantisedTokens(form).rows();
+QuantisedRows LayerCallRun::TokenRows(ActivationFormat format) const {
+  if (IsPlainFp32(format, in_.shape.hidden_size))
+    return PlainRows(format, in_.call.hidden.data(), in_.shape.hidden_size, in_.shape.tokens);
+  return QuantisedTokens(format).rows();
 }
 
 QuantisedMemory LayerCallRun::GatheredRows(const GroupPlan& group) const {
   NUMOE_DCHECK(group.gathered());
-  const QuantisedMemory rows{group.x_form, in_.shape.hidden_size, group.group.rows,
+  const QuantisedMemory rows{group.x_format, in_.shape.hidden_size, group.group.rows,
                              scratch_.gathered.data() + group.x_offset};
   NUMOE_DCHECK(group.x_offset + rows.bytes() <= scratch_.gathered.size());
   return rows;
 }
 
 QuantisedMemory LayerCallRun::IntermediateRows(const GroupPlan& group) const {
-  const QuantisedMemory rows{group.h_form, in_.shape.width, group.group.rows,
+  const QuantisedMemory rows{group.h_format, in_.shape.width, group.group.rows,
                              scratch_.intermediate.data() + group.h_offset};
   NUMOE_DCHECK(group.h_offset + rows.bytes() <= scratch_.intermediate.size());
   return rows;
@@ -93,8 +93,8 @@ float* LayerCallRun::Sums(int thread, size_t values) const {
 }
 
 void LayerCallRun::Quantise(const QuantiseTask& task) const {
-  const QuantisedMemory rows = QuantisedTokens(task.form);
-  const QuantisedRows hidden = TokenRows(ActivationForm::kFloat);
+  const QuantisedMemory rows = QuantisedTokens(task.format);
+  const QuantisedRows hidden = TokenRows(ActivationFormat::kFloat);
   for (int token = task.token_begin; token < task.token_end; ++token) {
     const auto* x = reinterpret_cast<const float*>(hidden.Row(token));
     rows.WritePart(in_.shape.isa, token, task.col_begin, x + task.col_begin, task.col_end - task.col_begin);
@@ -103,11 +103,11 @@ void LayerCallRun::Quantise(const QuantiseTask& task) const {
 
 void LayerCallRun::Gather(const GroupPlan& group) const {
   const QuantisedMemory rows = GatheredRows(group);
-  const QuantisedRows tokens = TokenRows(group.x_form);
+  const QuantisedRows tokens = TokenRows(group.x_format);
   for (int row = 0; row < rows.count; ++row) rows.Copy(row, tokens.Row(TokenOf(group, row)));
 }
 
-// h = silu(gate x) * up x, in the form that down reads.
+// Computes h = silu(gate x) * up x, in the format that down reads.
 void LayerCallRun::GateAndUp(const GateAndUpTask& task, int thread) const {
   const GroupPlan& group = in_.plan.groups[static_cast<size_t>(task.group)];
   const auto& [gate, up, down] = WeightsOf(group);
@@ -116,14 +116,14 @@ void LayerCallRun::GateAndUp(const GateAndUpTask& task, int thread) const {
   const size_t values = static_cast<size_t>(h.count) * static_cast<size_t>(width);
   float* gate_sums = Sums(thread, 2 * values);
   float* up_sums = gate_sums + values;
-  QuantisedProduct product{
-      .weight = gate,
-      .row_begin = task.row_begin,
-      .row_end = task.row_end,
-      .x = group.gathered() ? GatheredRows(group).rows() : TokenRows(group.x_form).From(TokenOf(group, 0), 1),
-      .y = gate_sums,
-      .y_stride = width,
-      .next = PanelAt(up, task.row_begin)};
+  QuantisedProduct product{.weight = gate,
+                           .row_begin = task.row_begin,
+                           .row_end = task.row_end,
+                           .x = group.gathered() ? GatheredRows(group).rows()
+                                                 : TokenRows(group.x_format).From(TokenOf(group, 0), 1),
+                           .y = gate_sums,
+                           .y_stride = width,
+                           .next = PanelAt(up, task.row_begin)};
   Multiply(in_.shape.isa, product);
   product.weight = up;
   product.y = up_sums;
@@ -134,7 +134,7 @@ void LayerCallRun::GateAndUp(const GateAndUpTask& task, int thread) const {
     h.WritePart(in_.shape.isa, row, task.row_begin, gate_sums, width);
 }
 
-// The first batch begins the sums.
+// The first batch writes the sums; later batches add to them.
 void LayerCallRun::Down(const LayerPhase& phase, const DownTask& task, int thread) const {
   const int width = task.row_end - task.row_begin;
   const auto hidden = static_cast<size_t>(in_.shape.hidden_size);

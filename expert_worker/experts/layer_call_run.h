@@ -1,8 +1,9 @@
 // LayerCallRun: computes one layer call as its plan says.
 //
-// A value for one call: what the call reads, what it writes, and the scratch between, which the executor
-// keeps from call to call. Do computes one task of one phase; tasks of a phase write different memory, so any
-// threads may do them at a time, and phases follow each other (ThreadPool::RunPhases). Owns nothing.
+// An object for one call. It refers to what the call reads, what it writes, and the scratch, which the
+// executor keeps from call to call. Do computes one task of one phase. The tasks of a phase write different
+// memory, so several threads may compute them at the same time; phases follow each other
+// (ThreadPool::RunPhases). Owns nothing.
 #pragma once
 
 #include <array>
@@ -20,16 +21,17 @@
 
 namespace numoe::worker {
 
-/// Memory that calls share one after the other; it grows to what the largest call needed.
+/// Memory that calls use one after the other; it grows to what the largest call needed.
 struct LayerCallScratch {
-  /// `threads`: that may do tasks.
+  /// `threads`: the number of threads that compute tasks.
   explicit LayerCallScratch(int threads) : sums(static_cast<size_t>(threads)) {}
   void Reserve(const LayerCallPlan& plan);
 
-  std::array<std::vector<std::byte>, kActivationForms> quantised;  // by form: the call's tokens
-  std::vector<std::byte> gathered;                                 // rows of the groups with more than one
-  std::vector<std::byte> intermediate;                             // rows of all groups of a batch
-  // [threads] a task's outputs before they are used; each thread makes its own, so that it is local memory.
+  std::array<std::vector<std::byte>, kActivationFormats> quantised;  // by format: the call's tokens
+  std::vector<std::byte> gathered;                                   // rows of the groups with more than one
+  std::vector<std::byte> intermediate;                               // rows of all groups of a batch
+  // [threads] a task's outputs before they are used; each thread allocates its own, so that it is local
+  // memory.
   std::vector<std::vector<float>> sums;
 };
 
@@ -39,18 +41,19 @@ class LayerCallRun {
     const LayerCallView& call;
     const LayerCallShape& shape;
     const LayerCallPlan& plan;
-    const TokenGroups& groups;                // of which the plan is
-    absl::Span<const ExpertWeights> experts;  // [experts] of the layer
+    const TokenGroups& groups;                // the groups that were planned
+    absl::Span<const ExpertWeights> experts;  // [experts], of the layer
   };
-  /// All of it must outlive the run. `out`: [tokens, hidden_size], overwritten.
+  /// All arguments must outlive the run. `out`: [tokens, hidden_size], overwritten.
   LayerCallRun(const Inputs& inputs, LayerCallScratch& scratch, absl::Span<float> out);
 
-  /// Task `task` of plan.phase_tasks[phase]. REQUIRES: the phases before are done; a plan with groups.
+  /// Computes task `task` of the plan.phase_tasks[phase] tasks of a phase. REQUIRES: the phases before it are
+  /// finished; the plan has groups.
   void Do(int phase, int task, int thread) const;
 
  private:
-  QuantisedMemory QuantisedTokens(ActivationForm form) const;
-  QuantisedRows TokenRows(ActivationForm form) const;
+  QuantisedMemory QuantisedTokens(ActivationFormat format) const;
+  QuantisedRows TokenRows(ActivationFormat format) const;
   QuantisedMemory GatheredRows(const GroupPlan& group) const;
   QuantisedMemory IntermediateRows(const GroupPlan& group) const;
   int TokenOf(const GroupPlan& group, int row) const;

@@ -33,10 +33,11 @@ void LoadProgress::Add(uint64_t bytes, bool direct) {
 
 void LoadProgress::AddPages(uint64_t bytes) {
   const uint64_t made = pages_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  if (IsDue()) LogInfo("making pages for the experts: {:.3f} GiB", static_cast<double>(made) / kGib);
+  if (IsDue()) LogInfo("allocated pages for the experts: {:.3f} GiB", static_cast<double>(made) / kGib);
 }
 
-// For one of the threads that ask, and for nobody before the first interval has passed.
+// Returns true to one of the threads that ask after an interval has passed; never before the first interval
+// has passed.
 bool LoadProgress::IsDue() {
   const int64_t now = Now();
   int64_t due = report_ns_.load(std::memory_order_relaxed);
@@ -48,7 +49,7 @@ void LoadProgress::Finish(const std::string& what) {
   NUMOE_DCHECK_LE(bytes_direct(), bytes_done());
   end_ns_.store(Now());
   const double done = static_cast<double>(bytes_done());
-  LogInfo("loaded {}: {:.3f} GiB read in {:.1f} s ({:.2f} GiB/s), {:.0f}% of it past the page cache", what,
+  LogInfo("loaded {}: {:.3f} GiB read in {:.1f} s ({:.2f} GiB/s), {:.0f}% of it without the page cache", what,
           done / kGib, seconds(), done / kGib / std::max(seconds(), 1e-9),
           100 * static_cast<double>(bytes_direct()) / std::max(done, 1.0));
 }

@@ -22,7 +22,7 @@
 namespace numoe::worker {
 namespace {
 
-// Rows [row, row + rows) of a matrix, and the rows of scales that they meet.
+// Rows [row, row + rows) of a matrix, and the rows of scales that belong to them.
 struct Piece {
   absl::Span<const std::byte> data;
   absl::Span<const std::byte> scales;
@@ -43,7 +43,8 @@ Piece PieceOf(const MatrixView& m, int64_t row, int64_t rows) {
   return piece;
 }
 
-// Rows of pieces of about `bytes`: whole panels, and either whole blocks of scales or parts of one block.
+// Returns the number of rows of pieces of about `bytes`: whole panels, and either whole blocks of scales or
+// parts of one block.
 int64_t PieceRows(const MatrixView& m, size_t bytes) {
   NUMOE_DCHECK(m.rows > 0 && m.block_rows > 0);
   const auto wanted =
@@ -57,13 +58,13 @@ int64_t PieceRows(const MatrixView& m, size_t bytes) {
 
 struct Chunk {
   int matrix = 0;
-  int64_t row = 0;  // of the stored matrix
+  int64_t row = 0;  // in the stored matrix
   int rows = 0;
 };
 
-// Cuts rows [begin, end) of matrix number `matrix` into pieces of about `bytes`, at the same rows of the
-// matrix wherever the range begins, and where a block of scales ends that the range begins within: a piece's
-// first row counts as the first of its block.
+// Cuts rows [begin, end) of matrix number `matrix` into pieces of about `bytes`. The cuts are at the same
+// rows of the matrix wherever the range begins. If the range begins within a block of scales, there is also a
+// cut at the end of that block, because the first row of a piece counts as the first row of a block.
 std::vector<Chunk> CutIntoChunks(const MatrixView& m, int matrix, int64_t begin, int64_t end, size_t bytes) {
   const int64_t step = PieceRows(m, bytes);
   NUMOE_CHECK_EQ(step % kPanelRows, 0);
@@ -71,14 +72,14 @@ std::vector<Chunk> CutIntoChunks(const MatrixView& m, int matrix, int64_t begin,
   for (int64_t row = begin; row < end;) {
     const int64_t cut = row % m.block_rows == 0 ? step : std::min<int64_t>(step, m.block_rows);
     const int64_t next = std::min(end, row / cut * cut + cut);
-    NUMOE_CHECK(row < next && next <= end) << "every chunk has rows";
+    NUMOE_CHECK(row < next && next <= end) << "a chunk must have rows";
     chunks.push_back({.matrix = matrix, .row = row, .rows = static_cast<int>(next - row)});
     row = next;
   }
   return chunks;
 }
 
-// A file that chunks read, open from the first of them to the last.
+// A file that chunks read. It is open from the first of these chunks to the last.
 class SharedFile {
  public:
   SharedFile(const MappedFile& mapped, bool direct) : mapped_(mapped), direct_(direct) {}
@@ -94,11 +95,11 @@ class SharedFile {
     }
     return file_.get();
   }
-  // After the last use: checks that the file is still the one it was, and closes it.
+  // Called after each use. After the last one, checks that the file has not changed, and closes it.
   absl::Status Release() {
     const MutexLock lock(mutex_);
     if (--uses_ > 0) return absl::OkStatus();
-    NUMOE_CHECK(uses_ == 0 && file_ != nullptr) << "the last use of a file that was read";
+    NUMOE_CHECK(uses_ == 0 && file_ != nullptr) << "Release without Acquire";
     const absl::Status status = file_->CheckUnchanged();
     file_.reset();
     return status;
@@ -115,7 +116,7 @@ class SharedFile {
   std::unique_ptr<InputFile> file_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What all threads share: the chunks in the order of reading, the files, and how it went.
+// What all threads share: the chunks in the order of reading, the files, and the first error.
 class LoadPlan {
  public:
   LoadPlan(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices, const LoadOptions& options)
@@ -137,7 +138,7 @@ class LoadPlan {
            CutIntoChunks(m.stored, static_cast<int>(i), m.row_begin, m.row_begin + m.rows, target))
         AddChunk(chunk);
     }
-    // Addresses order as offsets do, and files as their mappings.
+    // The order of addresses is the order of offsets within a file, and of the mappings of files.
     std::sort(chunks_.begin(), chunks_.end(), [&](const Chunk& a, const Chunk& b) {
       return PieceOfChunk(a).data.data() < PieceOfChunk(b).data.data();
     });
@@ -190,14 +191,16 @@ class LoadPlan {
     return Annotate(status, row == 0 ? tensor : fmt::format("{}: counting rows from {}", tensor, row));
   }
 
-  // True once: who gets it tells the log how files are read.
+  // Returns true once: that caller logs how files are read.
   bool FirstReader() { return !reading_.exchange(true); }
   void Fail(const absl::Status& status) {
     if (status.ok()) return;
     first_error_.Note(status);
     failed_.store(true);
   }
-  absl::Status first_error() const { return first_error_.status(); }  // when all threads are done
+  absl::Status first_error() const {
+    return first_error_.status();
+  }  // call it when all threads have finished
 
   uint64_t bytes() const { return bytes_; }
   size_t data_bytes() const { return data_bytes_; }
@@ -226,8 +229,8 @@ class LoadPlan {
   std::vector<Chunk> chunks_;
   std::map<const MappedFile*, std::unique_ptr<SharedFile>> files_;
   uint64_t bytes_ = 0;
-  size_t data_bytes_ = 0;   // largest aligned read
-  size_t scale_bytes_ = 0;  // the same of scales
+  size_t data_bytes_ = 0;   // of the largest aligned read
+  size_t scale_bytes_ = 0;  // the same for scales
   int depth_ = 1;
 
   std::atomic<size_t> next_{0};
@@ -236,7 +239,7 @@ class LoadPlan {
   FirstError first_error_;
 };
 
-// One thread's share: buffers, reads in flight, and the packing of what has arrived.
+// One thread's work: its buffers, its reads in flight, and the packing of what has arrived.
 class LoadThread {
  public:
   LoadThread(LoadPlan& plan, LoadProgress& progress)
@@ -254,7 +257,8 @@ class LoadThread {
     }
     absl::Status status = Fill();
     while (in_flight_ > 0) {
-      const absl::Status completed = Complete();  // even after an error: the kernel writes into these buffers
+      const absl::Status completed =
+          Complete();  // even after an error, because the kernel writes into these buffers
       if (status.ok()) status = completed;
       plan_.Fail(status);
       if (status.ok()) status = Fill();
@@ -263,18 +267,18 @@ class LoadThread {
   }
 
  private:
-  enum Part { kData, kScales, kParts };  // what of a chunk a read brings
+  enum Part { kData, kScales, kParts };  // which part of a chunk a read returns
   struct Stage {
     const Chunk* chunk = nullptr;
     absl::Span<std::byte> data;  // buffers
     absl::Span<std::byte> scales;
-    Piece arrived;  // where the bytes will lie in them
+    Piece arrived;  // where the bytes are in the buffers after the reads
     int reads = 0;  // in flight
     bool direct = false;
     absl::Status status;
   };
 
-  // Claims chunks until every buffer is waiting for its reads.
+  // Claims chunks until all buffers have reads in flight.
   absl::Status Fill() {
     while (!idle_.empty()) {
       const Chunk* chunk = plan_.Claim();
@@ -286,7 +290,7 @@ class LoadThread {
 
   absl::Status Begin(const Chunk& chunk) {
     const Piece piece = plan_.PieceOfChunk(chunk);
-    if (plan_.InMemory(piece.data)) {  // a checkpoint in memory
+    if (plan_.InMemory(piece.data)) {  // the checkpoint is in memory
       RETURN_IF_ERROR(plan_.Pack(chunk, piece));
       progress_.Add(piece.data.size() + piece.scales.size(), false);
       return absl::OkStatus();
@@ -317,7 +321,7 @@ class LoadThread {
           .depth = kParts * static_cast<int>(stages_.size()), .io_uring = plan_.options().io_uring});
       if (plan_.FirstReader()) {
         LogInfo("reading weights by {}{}, {} pieces of up to {:.1f} MiB in flight for each thread",
-                reader_->method(), file->direct() ? " past the page cache" : "", stages_.size(),
+                reader_->method(), file->direct() ? " without the page cache" : "", stages_.size(),
                 static_cast<double>(plan_.data_bytes()) / (1 << 20));
       }
     }
@@ -332,7 +336,7 @@ class LoadThread {
     return absl::OkStatus();
   }
 
-  // Awaits one read; the last of a chunk has it packed.
+  // Waits for one read. After the last read of a chunk, the chunk is packed.
   absl::Status Complete() {
     const RangeReader::Done done = reader_->Await();
     --in_flight_;
@@ -355,7 +359,7 @@ class LoadThread {
     return plan_.InTensor(plan_.FileOf(piece.scales).Release(), piece.scales);
   }
 
-  // False if the page cache does not hold all of the chunk.
+  // Returns false if the page cache does not hold all of the chunk.
   absl::StatusOr<bool> PackCached(const Chunk& chunk) {
     const Stage& stage = *idle_.back();
     const MatrixView& matrix = plan_.MatrixOf(chunk).stored;
@@ -383,7 +387,7 @@ class LoadThread {
   NodeMemory memory_;
   std::vector<Stage> stages_;
   std::vector<Stage*> idle_;
-  std::unique_ptr<RangeReader> reader_;  // made when something must be read
+  std::unique_ptr<RangeReader> reader_;  // created when something must be read
   int in_flight_ = 0;
 };
 

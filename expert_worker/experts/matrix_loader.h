@@ -1,11 +1,11 @@
 // LoadMatrices: reads stored matrices from their files, checks them and packs them, all three at once.
 //
-// The pool's threads each keep a few reads in flight and pack what has arrived, so the disk never waits for
-// the packing nor the packing for the disk. Matrices are cut into pieces of whole panels; pieces are read in
-// the order in which they lie on disk. What the page cache holds is copied from there, the rest is read past
-// it, into buffers whose sum is bounded (experts_limits.h), and packed straight to where it stays. Errors
-// name the file and the tensor: DataLoss where bytes are missing, InvalidArgument where they make no sense,
-// Unavailable where a file changed meanwhile. `out` is undefined then.
+// Each of the pool's threads keeps a few reads in flight and packs what has arrived, so neither the disk nor
+// the packing waits for the other. Matrices are cut into pieces of whole panels, which are read in the order
+// in which they are stored on disk. What the page cache holds is copied from it. The rest is read without the
+// page cache into buffers whose sum is bounded (experts_limits.h), and packed directly to its final place.
+// Errors name the file and the tensor: DataLoss if bytes are missing, InvalidArgument if their values are
+// invalid, Unavailable if a file was changed during the load. After an error, `out` is undefined.
 #pragma once
 
 #include <functional>
@@ -22,10 +22,10 @@
 
 namespace numoe::worker {
 
-/// One matrix to load: a rectangle of what is stored, and where its packed bytes go.
+/// One matrix to load: a rectangle of the stored matrix, and where its packed bytes go.
 struct MatrixLoad {
-  MatrixView stored;                          // located (Checkpoint::LocateMatrix), not read
-  WeightFormat format = WeightFormat::kBf16;  // to pack it in
+  MatrixView stored;                          // located (Checkpoint::LocateMatrix), not read yet
+  WeightFormat format = WeightFormat::kBf16;  // of the packed bytes
   int64_t row_begin = 0;                      // a multiple of kPanelRows
   int rows = 0;
   int64_t col_begin = 0;
@@ -34,13 +34,13 @@ struct MatrixLoad {
 };
 
 struct LoadOptions {
-  bool io_uring = true;              // false: helper threads, even where io_uring is allowed
-  bool direct = true;                // false: through the page cache
-  LoadProgress* progress = nullptr;  // for metrics; null: the log only
-  MemoryKind memory;                 // of a slice
-  std::vector<int> nodes;            // OS numbers of the nodes it should lie on
-  bool local_required = false;       // refuse where it does not (memory_place.h)
-  std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;  // of a slice: ExecutorOptions
+  bool io_uring = true;              // false means helper threads, even if io_uring is allowed
+  bool direct = true;                // false means through the page cache
+  LoadProgress* progress = nullptr;  // for metrics; if null, progress is only logged
+  MemoryKind memory;                 // of the slice
+  std::vector<int> nodes;            // OS numbers of the nodes on which the weights should be
+  bool local_required = false;       // refuse to load if they are not (memory_placement.h)
+  std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;  // see ExecutorOptions
 };
 
 absl::Status LoadMatrices(const Checkpoint& checkpoint, const std::vector<MatrixLoad>& matrices,

@@ -15,10 +15,10 @@ namespace {
 
 using nlohmann::json;
 
-// Version 1's model_fingerprint knew the weights' names and sizes, but not what they are.
+// Version 1's model_fingerprint covered the names and sizes of the weights, but not their content.
 constexpr int kManifestVersion = 2;
 
-// FailedPrecondition: an older program wrote it, and nothing is lost when what it describes is removed.
+// FailedPrecondition if an older program wrote the manifest: what it describes can be removed without loss.
 absl::Status CheckVersion(const json& manifest, const std::string& name) {
   const json version = manifest.is_object() && manifest.contains("version") ? manifest["version"] : json();
   if (version.is_number_integer() && version == kManifestVersion) return absl::OkStatus();
@@ -34,7 +34,7 @@ absl::Status CheckVersion(const json& manifest, const std::string& name) {
       "this program's numoe-pack into an empty folder");
 }
 
-// Fields that must be there and within their bounds; the first that is not is the error.
+// Reads fields that must exist and be within their bounds; the first one that is not becomes the error.
 class ManifestReader {
  public:
   ManifestReader(const json& manifest, const std::string& name) : manifest_(manifest), name_(name) {}
@@ -48,7 +48,7 @@ class ManifestReader {
   std::string Text(const char* key) {
     const json value = Get(key);
     if (value.is_string()) return value.get<std::string>();
-    Fail(key, value, "expected a text");
+    Fail(key, value, "expected a string");
     return "";
   }
   void Fail(const char* key, const json& value, const std::string& expected) {
@@ -85,7 +85,7 @@ void ReadModel(ManifestReader& reader, ModelConfig& config) {
     reader.Fail("moe_layers", layers, fmt::format("expected layers of 0 to {}", config.num_layers - 1));
 }
 
-// One for each MoE layer, in their order.
+// Reads one format for each MoE layer, in their order.
 void ReadFormats(ManifestReader& reader, PackedModel& model) {
   const json formats = reader.Get("formats");
   const std::vector<bool>& is_moe = model.config.layer_is_moe;

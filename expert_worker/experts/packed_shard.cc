@@ -28,7 +28,7 @@ using nlohmann::json;
 constexpr char kMagic[8] = {'N', 'U', 'M', 'O', 'E', 'P', 'K', '1'};
 constexpr size_t kTextBytesMax = kShardDataOffset - kShardPrefixBytes;
 static_assert(kShardPrefixBytes < kShardDataOffset && kShardDataOffset % kReadAlignment == 0);
-static_assert(kShardBlockBytes % kReadAlignment == 0, "blocks begin where direct writes may");
+static_assert(kShardBlockBytes % kReadAlignment == 0, "blocks are aligned for direct writes");
 
 struct Prefix {
   char magic[8] = {};
@@ -49,7 +49,7 @@ std::optional<uint64_t> ParseHex(const json& value) {
   return number;
 }
 
-// The fields of the text, each of which must be there and within its bounds.
+// Reads the fields of the header, each of which must exist and be within its bounds.
 class TextReader {
  public:
   TextReader(const json& text, std::string_view name) : text_(text), name_(name) {}
@@ -77,7 +77,7 @@ class TextReader {
   std::string Text(const char* key) {
     const json* value = Find(key);
     if (value != nullptr && value->is_string()) return value->get<std::string>();
-    Fail(key, "expected a text");
+    Fail(key, "expected a string");
     return "";
   }
   std::vector<uint64_t> HexNumbers(const char* key) {
@@ -147,7 +147,7 @@ absl::Status WriteError(const std::filesystem::path& path, const char* what) {
   return code == ENOSPC || code == EDQUOT
              ? absl::ResourceExhaustedError(message +
                                             "; free some space and run it again: "
-                                            "what is complete stays")
+                                            "complete shards are kept")
              : absl::UnavailableError(message);
 }
 
@@ -164,7 +164,7 @@ absl::Status WriteFully(int fd, const std::filesystem::path& path, const std::by
   return absl::OkStatus();
 }
 
-// Runs body(block, begin, size) for each block of `bytes`; the first error.
+// Runs body(block, begin, size) for each block of `bytes` and returns the first error.
 template <typename Body>
 absl::Status ForBlocks(uint64_t bytes, ThreadPool& pool, Body body) {
   FirstError first_error;
@@ -175,7 +175,8 @@ absl::Status ForBlocks(uint64_t bytes, ThreadPool& pool, Body body) {
   return first_error.status();
 }
 
-// Data first, past the page cache but for the end that fills no block of the disk; then the head.
+// Writes the data first, without the page cache except for a last part that is not a whole block of the disk;
+// then the header.
 absl::Status WriteContent(const std::filesystem::path& path, ShardHeader& header,
                           absl::Span<const std::byte> data, ThreadPool& pool) {
   const FileDescriptor buffered(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));

@@ -27,12 +27,12 @@ namespace {
 constexpr size_t kBlockReads = kShardBlockBytes / limits::kLoadChunkBytes;
 static_assert(kBlockReads > 0 && kShardBlockBytes % limits::kLoadChunkBytes == 0);
 
-// One shard that is being read: the file, what its header promises, and where its data goes.
+// A shard that is being read: the file, its header, and where its data goes.
 struct OpenShard {
   MappedFile mapped;
   ShardHeader header;
   std::unique_ptr<InputFile> file;
-  std::byte* copy = nullptr;  // null: it is mapped
+  std::byte* copy = nullptr;  // null if it is mapped
 
   absl::Span<const std::byte> data() const { return mapped.bytes().subspan(kShardDataOffset); }
 };
@@ -42,7 +42,7 @@ struct BlockRange {
   size_t block = 0;
 };
 
-// Runs body(shard, block) for every block of all shards by the pool's threads; the first error.
+// Runs body(shard, block) for every block of all shards with the pool's threads and returns the first error.
 template <typename Body>
 absl::Status ForAllBlocks(const std::vector<OpenShard>& shards, ThreadPool& pool, Body body) {
   std::vector<BlockRange> blocks;
@@ -77,13 +77,14 @@ absl::Status CheckBlock(const OpenShard& shard, size_t block, uint64_t checksum)
   NUMOE_CHECK_LT(block, shard.header.checksums.size());
   if (checksum == shard.header.checksums[block]) return absl::OkStatus();
   return absl::DataLossError(
-      fmt::format("{}: block {} of {} (bytes {} and on of layer {}'s weights) has checksum {:016x}, "
+      fmt::format("{}: block {} of {} (from byte {} of layer {}'s weights) has checksum {:016x}, "
                   "expected {:016x}: the file is damaged; delete it and convert again",
                   shard.file->path().string(), block, shard.header.checksums.size(), block * kShardBlockBytes,
                   shard.header.layer, checksum, shard.header.checksums[block]));
 }
 
-// XXH3 of bytes that come piece by piece, each hashed while the second-level cache has it.
+// Computes XXH3 of bytes that arrive piece by piece; each piece is hashed while it is in the second-level
+// cache.
 class StreamChecksum {
  public:
   StreamChecksum() : state_(XXH3_createState()) { XXH3_64bits_reset(state_.get()); }
@@ -99,8 +100,8 @@ class StreamChecksum {
   std::unique_ptr<XXH3_state_t, Free> state_;
 };
 
-// Reads a block through the page cache, where it stays; not through the mapping, so that a file that somebody
-// cuts short is an error.
+// Reads a block through the page cache, where it stays. It does not read through the mapping, so that a
+// truncated file is an error and not a signal.
 absl::Status CheckByReading(const OpenShard& shard, size_t block) {
   const Extent extent = ExtentOf(shard.header, block);
   posix_fadvise(shard.file->fd(), static_cast<off_t>(kShardDataOffset + extent.offset),
@@ -117,17 +118,18 @@ absl::Status CheckByReading(const OpenShard& shard, size_t block) {
   return CheckBlock(shard, block, checksum.value());
 }
 
-// Maps a block, read by the kernel in huge pages where the file system has them, and checks it where it lies.
-// Asking for the pages fails where touching them would be a signal: a file cut short, or a bad disk.
+// Maps a block, which the kernel reads in huge pages if the file system has them, and checks it in place. It
+// asks the kernel for the pages first: if the file was truncated or the disk is bad, that call fails, while
+// touching the pages would raise a signal.
 absl::Status MapBlock(const OpenShard& shard, size_t block) {
   const Extent extent = ExtentOf(shard.header, block);
   const absl::Span<const std::byte> mapped = shard.data().subspan(extent.offset, extent.size);
   if (madvise(const_cast<std::byte*>(mapped.data()), mapped.size(), MADV_POPULATE_READ) != 0)
-    return CheckByReading(shard, block);  // which says what is wrong; a kernel before 5.14 only cannot do it
+    return CheckByReading(shard, block);  // returns what is wrong, or OK: kernels before 5.14 lack this call
   return CheckBlock(shard, block, BlockChecksum(mapped));
 }
 
-// False if the page cache does not hold all of the block.
+// Copies a block from the page cache. Returns false if the page cache does not hold all of it.
 bool CopyCached(const OpenShard& shard, const Extent& extent, StreamChecksum& checksum) {
   for (size_t at = 0; at < extent.size; at += limits::kLoadCachedChunkBytes) {
     const size_t size = std::min(limits::kLoadCachedChunkBytes, extent.size - at);
@@ -139,8 +141,8 @@ bool CopyCached(const OpenShard& shard, const Extent& extent, StreamChecksum& ch
   return true;
 }
 
-// Straight to where it stays: the data's offset and memory are aligned for direct reads. Whether it came from
-// the page cache.
+// Copies a block to its final place. The data's offset and memory are aligned for direct reads. Returns
+// whether the block came from the page cache.
 absl::StatusOr<bool> CopyBlock(const OpenShard& shard, size_t block, RangeReader& reader) {
   const Extent extent = ExtentOf(shard.header, block);
   StreamChecksum checksum;
@@ -208,8 +210,8 @@ absl::StatusOr<std::vector<OpenShard>> OpenAll(const PackedModel& model, const S
     absl::StatusOr<OpenShard> shard = Open(path, direct);
     if (absl::IsNotFound(shard.status())) {
       return absl::FailedPreconditionError(
-          fmt::format("{}: is missing: the conversion did not finish; run numoe-pack convert again, it goes "
-                      "on where it stopped",
+          fmt::format("{}: is missing: the conversion did not finish; run numoe-pack convert again, it "
+                      "continues where it stopped",
                       path.string()));
     }
     RETURN_IF_ERROR(shard.status());
@@ -226,8 +228,9 @@ void BeginProgress(const std::vector<OpenShard>& shards, LoadProgress& progress)
   progress.Begin(bytes);
 }
 
-// Of free memory. Reserved huge pages are not free, and a mapped file that lies in memory (tmpfs) has taken
-// its own. What is mapped from a disk has to stay in the page cache: it counts like a copy.
+// Returns the bytes of free memory that the load takes. Reserved huge pages are not free memory, and a mapped
+// file in memory (tmpfs) has its memory already. Files that are mapped from a disk have to stay in the page
+// cache, so they count like a copy.
 uint64_t BytesToTake(const std::vector<OpenShard>& shards, const PackedLoadOptions& options) {
   if (options.memory.pages != HugePages::kTransparent) return 0;
   uint64_t bytes = 0;
@@ -327,17 +330,18 @@ absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const Slic
   ExpertSlice slice(layout, model.config);
   LoadProgress log_only;
   LoadProgress& progress = options.progress == nullptr ? log_only : *options.progress;
-  const MemoryPlace place{.kind = options.memory,
-                          .nodes = options.nodes,
-                          .required = options.local_required,
-                          .progress = options.progress};
+  const MemoryPlacement placement{.kind = options.memory,
+                                  .nodes = options.nodes,
+                                  .required = options.local_required,
+                                  .progress = options.progress};
   if (options.map) {
-    ASSIGN_OR_RETURN(const bool bind, FindRoom(place, BytesToTake(shards, options)));
-    // A file comes to lie in the page cache where the policy of the thread says that reads it first.
+    ASSIGN_OR_RETURN(const bool bind, FindRoom(placement, BytesToTake(shards, options)));
+    // The pages of a file in the page cache are on the nodes that the policy of the first thread that reads
+    // them says.
     const ScopedMemoryPolicy policy(bind ? MemoryPolicy::kBind : MemoryPolicy::kLocal, options.nodes);
     RETURN_IF_ERROR(MapAll(shards, pool, progress));
   } else {
-    ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, model.config, place, pool));
+    ASSIGN_OR_RETURN(slice.memory, SliceMemory::Reserve(layout, model.config, placement, pool));
     for (OpenShard& shard : shards) shard.copy = slice.memory.layer(shard.header.layer);
     RETURN_IF_ERROR(CopyAll(shards, pool, progress));
     RETURN_IF_ERROR(slice.memory.Seal());

@@ -1,12 +1,13 @@
-// A folder of packed shards: what numoe-pack writes and a worker takes its slice from.
+// A folder of packed shards, which numoe-pack writes and from which a worker loads its slice.
 //
-// Holds numoe-pack.json (the manifest, which names what all shards have in common), the model's config.json
+// It contains numoe-pack.json (the manifest, with what all shards have in common), the model's config.json,
 // and a shard for each MoE layer and worker. A worker that maps its shards shares them with the page cache:
-// it starts in the time of reading them once through, and again in that of checking them. Their pages are
-// huge where the file system's are (XFS, ext4 from Linux 6.16), as long as nobody read the file before in
-// small ones: that leaves the page cache with those. One that copies reads past the page cache into huge
-// pages of its nodes. Either way every checksum is checked before a weight is used. A mapped shard must not
-// be changed while a worker lives; it never is by numoe-pack, which only renames new ones into place.
+// its first start takes as long as reading them once, and later starts take as long as checking them. Their
+// pages are huge if the file system supports it (XFS, ext4 since Linux 6.16) and nothing read the file in
+// small pages before, because those stay in the page cache. A worker that copies its shards reads them
+// without the page cache into huge pages of its nodes. Either way every checksum is checked before a weight
+// is used. A mapped shard must not be changed while a worker uses it; numoe-pack never does, it only renames
+// new files into place.
 #pragma once
 
 #include <filesystem>
@@ -30,38 +31,38 @@ struct PackedModel {
   std::vector<ExpertFormats> formats;  // [layers]
   SliceMode mode = SliceMode::kIntermediate;
   int worker_count = 1;
-  uint64_t model_fingerprint = 0;  // of the checkpoint that was packed (fingerprint.h): a worker's answer
+  uint64_t model_fingerprint = 0;  // of the packed checkpoint (fingerprint.h); workers report it
   ModelConfig config;              // sizes and MoE layers only
 };
 
-/// Whether `dir` has a manifest.
+/// Returns whether `dir` has a manifest.
 bool IsPackedModel(const std::filesystem::path& dir);
 absl::StatusOr<PackedModel> ReadManifest(const std::filesystem::path& dir);
-/// Replaces the manifest of model.dir at once or not at all.
+/// Replaces the manifest of model.dir atomically.
 absl::Status WriteManifest(const PackedModel& model);
-/// The manifest's text, and back; `name` is for errors. ParseManifest leaves `dir` empty. FailedPrecondition:
-/// an older program packed it.
+/// Converts to the manifest's text and back; `name` is for errors. ParseManifest leaves `dir` empty.
+/// FailedPrecondition if an older program packed the folder.
 std::string SerialiseManifest(const PackedModel& model);
 absl::StatusOr<PackedModel> ParseManifest(std::string_view text, const std::string& name);
 
 struct PackedLoadOptions {
-  bool map = true;                   // false: copy
-  std::vector<int> nodes;            // OS numbers of the nodes the weights should lie on
-  bool local_required = false;       // refuse where they do not (memory_place.h)
-  MemoryKind memory;                 // where they are copied to
-  LoadProgress* progress = nullptr;  // for metrics; null: the log only
-  std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;  // ExecutorOptions
+  bool map = true;                   // false means copy
+  std::vector<int> nodes;            // OS numbers of the nodes on which the weights should be
+  bool local_required = false;       // refuse to load if they are not (memory_placement.h)
+  MemoryKind memory;                 // for copies
+  LoadProgress* progress = nullptr;  // for metrics; if null, progress is only logged
+  std::function<absl::Status(uint64_t weight_bytes)> ask_for_memory = nullptr;  // see ExecutorOptions
 };
 
-/// Bytes of free memory that the slice takes where its shards are mapped: none of shards that lie in memory
-/// already (tmpfs); others have to stay in the page cache and count like a copy.
+/// Returns the bytes of free memory that the slice takes if its shards are mapped: 0 for shards in memory
+/// (tmpfs); others have to stay in the page cache and count like a copy.
 absl::StatusOr<uint64_t> MappedBytesToTake(const PackedModel& model, const SliceSpec& spec);
 
 absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const SliceSpec& spec,
                                             std::optional<WeightFormat> format, ThreadPool& pool,
                                             const PackedLoadOptions& options);
 
-/// Reads every block of a shard and compares its checksum; DataLoss names the first bad one. `progress` may
+/// Reads every block of a shard and compares its checksum. DataLoss names the first bad block. `progress` may
 /// be null.
 absl::Status VerifyShard(const std::filesystem::path& path, ThreadPool& pool, LoadProgress* progress);
 

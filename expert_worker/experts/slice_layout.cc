@@ -9,7 +9,8 @@
 namespace numoe::worker {
 namespace {
 
-// A slice of the intermediate dimension is rows of gate and up and columns of down: what neither may cut.
+// A slice of the intermediate dimension consists of rows of gate and up and of columns of down. Returns what
+// must not be cut in each.
 struct Block {
   int size;
   const char* what;
@@ -82,7 +83,7 @@ absl::StatusOr<SliceLayout> SliceLayout::Plan(const ModelConfig& config, const S
     if (layout.owned_.back()) layout.mine_.push_back(e);
   }
   NUMOE_CHECK_LE(layout.first_ + layout.width_, config.moe_intermediate_size);
-  NUMOE_CHECK(config.num_experts == 0 || !layout.mine_.empty()) << "every worker has a part of every layer";
+  NUMOE_CHECK(config.num_experts == 0 || !layout.mine_.empty()) << "a worker must have a part of every layer";
   return layout;
 }
 

@@ -1,9 +1,9 @@
-// SliceLayout: which weights a slice holds, and what lies where in a layer's packed block.
+// SliceLayout: which weights a slice holds, and where each matrix is in a layer's packed block.
 //
-// A worker holds a part of every expert's intermediate dimension, or whole experts. A layer's block is its
-// experts one after the other in ascending order, and an expert gate [width, hidden], up [width, hidden] and
-// down [hidden, width], each in the packed layout of its format, which may differ from layer to layer. The
-// same in memory and in packed shards (packed_shard.h). A value; no weights.
+// A worker holds a part of every expert's intermediate dimension, or whole experts. A layer's block contains
+// its experts one after the other in ascending order. Each expert is gate [width, hidden], up [width, hidden]
+// and down [hidden, width], in the packed layout of its format, which may differ from layer to layer. The
+// layout is the same in memory and in packed shards (packed_shard.h). A value without weights.
 #pragma once
 
 #include <vector>
@@ -27,11 +27,11 @@ struct SliceSpec {
   bool operator==(const SliceSpec&) const = default;
 };
 
-const char* SliceModeName(SliceMode mode);  // "intermediate" "expert"
+const char* SliceModeName(SliceMode mode);  // "intermediate" or "expert"
 
-/// Gate and up read the same rounded activations, so they share a format; down has its own.
+/// Gate and up read the same quantised activations, so they share a format; down has its own.
 struct ExpertFormats {
-  WeightFormat up = WeightFormat::kBf16;  // gate's, too
+  WeightFormat up = WeightFormat::kBf16;  // of gate and up
   WeightFormat down = WeightFormat::kBf16;
   bool operator==(const ExpertFormats&) const = default;
 };
@@ -40,13 +40,14 @@ struct ExpertWeights {
   PackedMatrix gate, up, down;
 };
 
-/// Whether a slice of the intermediate dimension would cut what weights of this format share a scale in.
+/// Returns whether a slice of the intermediate dimension would cut a block of weights that share a scale in
+/// this format.
 bool CutsBlocks(const SliceSpec& spec, const ModelConfig& config, WeightFormat format, bool is_down);
 
 class SliceLayout {
  public:
-  /// `formats`: [layers], those of dense layers mean nothing. InvalidArgument: the spec makes no sense for
-  /// the model, or the slice would cut a quantisation group; says what to do.
+  /// `formats`: [layers]; those of dense layers have no meaning. InvalidArgument if the spec does not fit the
+  /// model, or if the slice would cut a quantisation group; the message says what to do.
   static absl::StatusOr<SliceLayout> Plan(const ModelConfig& config, const SliceSpec& spec,
                                           std::vector<ExpertFormats> formats);
 
@@ -54,10 +55,10 @@ class SliceLayout {
   const std::vector<ExpertFormats>& formats() const { return formats_; }  // [layers]
   const ExpertFormats& formats(LayerId layer) const { return formats_[static_cast<size_t>(layer)]; }
   int hidden_size() const { return hidden_size_; }
-  int width() const { return width_; }                            // of this slice's part of an expert
-  int64_t first() const { return first_; }                        // where that part begins in the whole
+  int width() const { return width_; }      // of this slice's part of an expert
+  int64_t first() const { return first_; }  // where that part begins in the intermediate dimension
   const std::vector<bool>& owned() const { return owned_; }       // [experts]
-  const std::vector<ExpertId>& experts() const { return mine_; }  // the owned ones, ascending
+  const std::vector<ExpertId>& experts() const { return mine_; }  // the owned ones in ascending order
 
   size_t up_bytes(LayerId layer) const {
     return PackedBytes(formats(layer).up, width_, hidden_size_);
@@ -66,7 +67,7 @@ class SliceLayout {
   size_t expert_bytes(LayerId layer) const { return 2 * up_bytes(layer) + down_bytes(layer); }
   size_t layer_bytes(LayerId layer) const { return mine_.size() * expert_bytes(layer); }
 
-  /// The weights of the expert at `place` in experts(), in the layer's block.
+  /// Returns the weights of the expert at index `place` of experts(), in the layer's block.
   ExpertWeights WeightsAt(LayerId layer, const std::byte* block, size_t place) const;
 
  private:

@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kPage = 4096;
 constexpr uint64_t kLayerAlignment = uint64_t{2} << 20;
-constexpr uint64_t kPopulateBytes = uint64_t{1} << 30;  // of one thread at a time: a page of the largest size
+constexpr uint64_t kPopulateBytes = uint64_t{1}
+                                    << 30;  // allocated by one thread at a time: a page of the largest size
 
 uint64_t Aligned(uint64_t bytes) { return (bytes + kLayerAlignment - 1) / kLayerAlignment * kLayerAlignment; }
 
@@ -38,8 +39,8 @@ uint64_t SliceMemory::BlockBytes(const SliceLayout& layout, const ModelConfig& c
 }
 
 absl::StatusOr<SliceMemory> SliceMemory::Reserve(const SliceLayout& layout, const ModelConfig& config,
-                                                 const MemoryPlace& place, ThreadPool& pool) {
-  const MemoryKind& kind = place.kind;
+                                                 const MemoryPlacement& placement, ThreadPool& pool) {
+  const MemoryKind& kind = placement.kind;
   const bool reserved = kind.pages != HugePages::kTransparent;
   const bool one_block = reserved || kind.shared;
   SliceMemory memory;
@@ -47,18 +48,19 @@ absl::StatusOr<SliceMemory> SliceMemory::Reserve(const SliceLayout& layout, cons
   if (one_block) {
     const uint64_t bytes = BlockBytes(layout, config);
     if (reserved) {
-      RETURN_IF_ERROR(Annotate(RequireHugePages("/", kind.pages, bytes, place.nodes),
+      RETURN_IF_ERROR(Annotate(RequireHugePages("/", kind.pages, bytes, placement.nodes),
                                fmt::format("--hugepages={}", HugePagesName(kind.pages))));
     }
     ASSIGN_OR_RETURN(NodeMemory block, NodeMemory::Allocate(bytes, kind));
     if (reserved) {
-      // Where the kernel refuses, the threads that make them are on the right node.
-      SetMemoryPolicy(block.pages(), MemoryPolicy::kBind, place.nodes).IgnoreError();
+      // If the kernel refuses, the pages are still right, because the threads that allocate them run on the
+      // right node.
+      SetMemoryPolicy(block.pages(), MemoryPolicy::kBind, placement.nodes).IgnoreError();
       RETURN_IF_ERROR(PopulateAll(block, kind.pages, pool));
     }
     memory.blocks_.push_back(std::move(block));
   }
-  std::vector<absl::Span<std::byte>> parts;  // of a layer each
+  std::vector<absl::Span<std::byte>> parts;  // of one layer each
   uint64_t offset = 0;
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
@@ -75,7 +77,7 @@ absl::StatusOr<SliceMemory> SliceMemory::Reserve(const SliceLayout& layout, cons
     memory.blocks_.push_back(std::move(block));
   }
   if (!reserved) {
-    RETURN_IF_ERROR(BindMemory(parts, place, pool));
+    RETURN_IF_ERROR(BindMemory(parts, placement, pool));
   }
   return memory;
 }

@@ -28,13 +28,13 @@ PlacementRequest RequestFor(const ExecutorOptions& options) {
 PlacementRequest LimitByQuota(PlacementRequest request, const std::filesystem::path& root) {
   const std::optional<double> quota = CpuQuotaOf(root);
   const auto cpus = ReadStatusList(root, "Cpus_allowed_list:");
-  // As many CPUs' time as there are CPUs limits nothing.
+  // A quota of as much time as there are CPUs does not limit anything.
   if (!quota || request.threads > 0 || (cpus && *quota >= static_cast<double>(cpus->size()))) return request;
   request.threads_max = std::max(1, static_cast<int>(std::min(*quota, double{limits::kThreadsMax})));
   LogWarning(
-      "a quota leaves this process the time of {:.2f} CPUs: it computes with at most {} threads (or what "
-      "--threads says), and is stopped in the middle of layers where others use the quota too; give it whole "
-      "CPUs instead (cpuset)",
+      "a CPU quota leaves this process the time of {:.2f} CPUs: it computes with at most {} threads (unless "
+      "--threads gives another number), and if other threads use the quota too, it is stopped in the middle "
+      "of layers; give it whole CPUs (a cpuset) instead of a quota",
       *quota, request.threads_max);
   return request;
 }
@@ -46,16 +46,15 @@ absl::StatusOr<Placement> FindHome(const PlacementRequest& request) {
   for (const std::string& note : topology.notes) LogDebug("topology: {}", note);
   if (!home.idle.empty()) {
     LogWarning(
-        "NUMA node{} {} serve{} nobody with {} worker{}: start a worker for each socket, or give this one "
-        "several "
-        "nodes with --numa-nodes",
-        home.idle.size() == 1 ? "" : "s", fmt::join(home.idle, ", "), home.idle.size() == 1 ? "s" : "",
-        request.worker_count, request.worker_count == 1 ? "" : "s");
+        "no worker uses NUMA node{} {} if there {} {} worker{}: start a worker for each socket, or give this "
+        "one several nodes with --numa-nodes",
+        home.idle.size() == 1 ? "" : "s", fmt::join(home.idle, ", "),
+        request.worker_count == 1 ? "is" : "are", request.worker_count, request.worker_count == 1 ? "" : "s");
   }
   if (home.left > 0) {
     LogWarning(
-        "this worker leaves {} of its node's CPUs to others of the set, as if all {} workers ran on this "
-        "host; say with --local-workers how many of them do ({} if that is so)",
+        "this worker leaves {} of its node's CPUs to other workers of the set, as if all {} workers ran on "
+        "this host; give --local-workers the number of workers on this host ({} if that is right)",
         home.left, request.worker_count, request.worker_count);
   }
   return home;
@@ -64,22 +63,21 @@ absl::StatusOr<Placement> FindHome(const PlacementRequest& request) {
 void SettleAt(const Placement& home) {
   if (!BindThread(pthread_self(), home.node_cpus)) {
     LogWarning(
-        "the kernel refuses this process the CPUs of its node{} {}: threads beside the compute threads run "
-        "anywhere; did the cpuset shrink since the start?",
+        "the kernel does not let this process bind itself to the CPUs of its node{} {}: all threads except "
+        "the compute threads may run on other CPUs; did the cpuset shrink since the start?",
         home.nodes.size() == 1 ? "" : "s", fmt::join(home.nodes, ", "));
   }
   const auto policy = ReadInheritedPolicy("/");
   if (policy && !policy->KeepsTo({home.nodes.begin(), home.nodes.end()})) {
     LogWarning(
-        "this process was started with the memory policy {}, and lives on node{} {}: it places its memory "
-        "itself, as far as the kernel lets it; start it without that policy",
+        "this process was started with the memory policy {}, but its home is node{} {}: it places its memory "
+        "itself, as far as the kernel allows; start it without that policy",
         policy->text, home.nodes.size() == 1 ? "" : "s", fmt::join(home.nodes, ", "));
   }
   if (const absl::Status local = SetThreadMemoryPolicy(MemoryPolicy::kLocal, {}); !local.ok()) {
     LogInfo(
-        "this process may set no memory policy ({}): memory lies where threads write it first, which are "
-        "kept "
-        "to their node",
+        "this process may set no memory policy ({}): its memory is on the nodes of the threads that write it "
+        "first, and these threads are bound to their node",
         std::string(local.message()));
   }
 }

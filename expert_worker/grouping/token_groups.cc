@@ -38,9 +38,9 @@ absl::Status GroupTokens(const LayerCallView& call, const std::vector<bool>& own
     if (out.counts[expert] == 0) continue;
     out.groups.push_back({expert, begin, out.counts[expert]});
     begin += out.counts[expert];
-    out.counts[expert] = out.groups.back().row_begin;  // from here on the expert's next free row
+    out.counts[expert] = out.groups.back().row_begin;  // from here on this is the expert's next free row
   }
-  NUMOE_CHECK_EQ(begin, rows) << "every row has a group";
+  NUMOE_CHECK_EQ(begin, rows) << "every row must belong to a group";
   for (size_t i = 0; i < call.experts.size(); ++i) {
     const ExpertId expert = call.experts[i];
     if (expert == kNoExpert || !owned[expert]) continue;

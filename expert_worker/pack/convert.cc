@@ -28,14 +28,15 @@ struct Job {
   const SliceLayout* layout = nullptr;
 };
 
-// Held until closed, by the process's end at the latest.
+// Holds the lock until it is closed, at the latest by the end of the process.
 absl::StatusOr<FileDescriptor> LockFolder(const fs::path& dir) {
   std::error_code error;
   fs::create_directories(dir, error);
   FileDescriptor folder(open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (error || folder.get() < 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: cannot be made or opened as a folder; give --out one that can be written to", dir.string()));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: cannot be created or opened as a folder; give --out a folder that can be written to",
+                    dir.string()));
   }
   if (flock(folder.get(), LOCK_EX | LOCK_NB) != 0)
     return absl::FailedPreconditionError(
@@ -43,8 +44,8 @@ absl::StatusOr<FileDescriptor> LockFolder(const fs::path& dir) {
   return folder;
 }
 
-// What an older program packed does not say of which weights it is, so no worker takes it any more. One that
-// maps it keeps it until it ends.
+// Removes the shards of an older program. They do not say which weights they contain, so no worker accepts
+// them any more. A worker that has mapped them keeps them until it ends.
 absl::Status RemoveOldShards(const fs::path& dir) {
   LogWarning("{}: an older program packed this folder; everything is converted again", dir.string());
   std::error_code error;
@@ -59,7 +60,7 @@ absl::Status RemoveOldShards(const fs::path& dir) {
       dir.string(), error.message()));
 }
 
-// A manifest's lines but those that another version of it says otherwise of the same model.
+// Returns a manifest's lines without those that differ between versions of the manifest for the same model.
 std::string WhatWasAskedFor(const std::string& manifest) {
   std::istringstream lines(manifest);
   std::string kept;
@@ -71,7 +72,8 @@ std::string WhatWasAskedFor(const std::string& manifest) {
   return kept;
 }
 
-// Of the same shapes and formats, for as many workers: what lies there is what is asked for again.
+// Removes an older program's shards if they have the same shapes and formats and are for the same number of
+// workers, that is, if they are what is asked for again.
 absl::Status ReplaceOldShards(const PackedModel& model) {
   constexpr uint64_t kManifestBytesMax = 1 << 20;
   ASSIGN_OR_RETURN(const std::string found, ReadTextFile(model.dir / kManifestName, kManifestBytesMax));
@@ -129,7 +131,7 @@ class Converter {
  private:
   static std::vector<int> Cpus(int threads) {
     std::vector<int> all = CpusOfThisThread();
-    NUMOE_CHECK(!all.empty()) << "this thread runs somewhere";
+    NUMOE_CHECK(!all.empty()) << "this thread must have a CPU";
     if (threads <= 0) return all;
     std::vector<int> cpus;
     for (int i = 0; i < threads; ++i) cpus.push_back(all[static_cast<size_t>(i) % all.size()]);
@@ -194,7 +196,7 @@ class Converter {
   absl::Status WriteOne(const Job& job) {
     const size_t bytes = job.layout->layer_bytes(job.layer);
     if (block_.size() != bytes) {
-      block_ = NodeMemory();  // first: two of them might not fit
+      block_ = NodeMemory();  // first, because both blocks might not fit
       ASSIGN_OR_RETURN(block_, NodeMemory::Allocate(bytes));
     }
     NUMOE_CHECK_EQ(block_.size(), bytes);
@@ -233,7 +235,7 @@ ConvertProgress::State ConvertProgress::Read() const {
 
 void ConvertProgress::Begin(int shards) {
   const MutexLock lock(mutex_);
-  NUMOE_CHECK_EQ(state_.shards, 0) << "one conversion has one progress";
+  NUMOE_CHECK_EQ(state_.shards, 0) << "an object shows the progress of one conversion";
   state_.shards = shards;
 }
 

@@ -1,10 +1,10 @@
-// Convert: a checkpoint's experts into packed shards, for all workers of a machine or cluster.
+// Convert: packs a checkpoint's experts into shards for all workers of a machine or cluster.
 //
-// One shard at a time: read, checked and packed by all threads as a worker would (the bytes are the same),
-// then written. A shard that is complete is skipped, so a conversion that was stopped goes on where it was;
-// what another model, format or slicing left in the folder is an error, what an older program packed there is
-// removed. Needs memory for one shard. One process at a time works in a folder (a lock says so). Errors name
-// the file and what to do.
+// It handles one shard at a time: all threads read, check and pack it as a worker would (the bytes are the
+// same), then it is written. A complete shard is skipped, so a conversion that was stopped continues where it
+// was. If the folder contains shards of another model, format or slicing, that is an error; what an older
+// program packed there is removed. It needs memory for one shard. Only one process at a time works in a
+// folder, which a lock ensures. Errors name the file and what to do.
 #pragma once
 
 #include <chrono>
@@ -23,19 +23,19 @@ namespace numoe::worker {
 
 struct ConvertOptions {
   std::string model;                                  // checkpoint
-  std::filesystem::path out;                          // folder of shards; made if it does not exist
-  std::optional<WeightFormat> format = std::nullopt;  // nullopt: as published
+  std::filesystem::path out;                          // folder of the shards; created if it does not exist
+  std::optional<WeightFormat> format = std::nullopt;  // nullopt means as published
   SliceMode mode = SliceMode::kIntermediate;
   int workers = 1;
-  int threads = 0;      // 0: every CPU this process may use
-  bool verify = false;  // check the data of shards that are there, too, and convert again what is damaged
+  int threads = 0;      // 0 means every CPU that this process may use
+  bool verify = false;  // also check the data of existing shards, and convert damaged ones again
 };
 
-/// What a bar shows. Any thread reads.
+/// What a progress bar shows. Any thread may read it.
 class ConvertProgress {
  public:
   struct State {
-    int shards = 0;  // in all
+    int shards = 0;  // of the whole conversion
     int done = 0;    // written or skipped
     int skipped = 0;
     double fraction = 0;   // of all shards' bytes, 0 to 1
@@ -44,7 +44,7 @@ class ConvertProgress {
   };
   State Read() const;
 
-  /// By Convert.
+  /// Called by Convert.
   void Begin(int shards);
   void Skip();
   std::shared_ptr<LoadProgress> BeginShard();
@@ -57,7 +57,7 @@ class ConvertProgress {
   std::chrono::steady_clock::time_point begin_ ABSL_GUARDED_BY(mutex_);
 };
 
-/// The number of shards that were written.
+/// Returns the number of shards that were written.
 absl::StatusOr<int> Convert(const ConvertOptions& options, ConvertProgress& progress);
 
 }  // namespace numoe::worker

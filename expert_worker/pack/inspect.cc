@@ -51,10 +51,10 @@ int MoeLayers(const ModelConfig& config) {
   return static_cast<int>(std::count(config.layer_is_moe.begin(), config.layer_is_moe.end(), true));
 }
 
-// Lines of "stored as: bytes" over all experts.
+// Returns lines of the form "stored as: bytes", over all experts.
 absl::StatusOr<std::string> DescribeExperts(const Checkpoint& checkpoint, const ModelConfig& config,
                                             std::set<WeightFormat>& native, uint64_t& expert_bytes) {
-  std::map<std::string, std::pair<int, uint64_t>> stored;  // matrices and bytes
+  std::map<std::string, std::pair<int, uint64_t>> stored;  // numbers of matrices and of bytes
   for (LayerId layer = 0; layer < config.num_layers; ++layer) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
     for (ExpertId expert = 0; expert < config.num_experts; ++expert) {
@@ -83,7 +83,7 @@ uint64_t SliceBytes(const ModelConfig& config, const SliceLayout& layout) {
   return bytes;
 }
 
-// One line: what a worker holds in these formats, or why it cannot.
+// Returns one line that says what a worker holds in these formats, or why it cannot.
 std::string DescribeSlice(const ModelConfig& config, const SliceSpec& spec, std::string_view name,
                           std::vector<ExpertFormats> formats) {
   const absl::StatusOr<SliceLayout> layout = SliceLayout::Plan(config, spec, std::move(formats));
@@ -173,7 +173,7 @@ absl::StatusOr<std::string> InspectPacked(const InspectOptions& options) {
   }
   if (missing == 0) return text + DescribeMachine();
   return absl::FailedPreconditionError(fmt::format(
-      "{}{} shards are missing: run numoe-pack convert again, it goes on where it stopped", text, missing));
+      "{}{} shards are missing: run numoe-pack convert again, it continues where it stopped", text, missing));
 }
 
 }  // namespace

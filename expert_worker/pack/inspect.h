@@ -1,8 +1,10 @@
-// Inspect: what a checkpoint or a folder of packed shards holds, and what a worker of it takes, as text.
+// Inspect: describes a checkpoint or a folder of packed shards, and the memory that its workers need, as
+// text.
 //
-// Of a checkpoint: how its experts are stored, their bytes and those of the rest, and for each format the
-// memory of one of N workers beside what this machine has. Of packed shards: what they are for and which are
-// there; with `verify`, whether every checksum is right. Reads headers only, but for `verify`.
+// For a checkpoint: how its experts are stored, their bytes and those of everything else, and for each format
+// the memory of one of N workers, compared with this machine's. For packed shards: what they were packed for
+// and which exist; with `verify` also whether every checksum is right. It reads only headers, except with
+// `verify`.
 #pragma once
 
 #include <filesystem>
@@ -15,11 +17,11 @@ namespace numoe::worker {
 struct InspectOptions {
   std::string model;  // checkpoint or folder of shards
   int workers = 1;
-  int threads = 0;      // for verify; 0: every CPU
-  bool verify = false;  // packed shards: read them all
+  int threads = 0;      // for verify; 0 means every CPU
+  bool verify = false;  // read all packed shards
 };
 
-/// A report that ends in a new line. DataLoss or FailedPrecondition when packed shards are damaged or
+/// Returns a report that ends in a new line. DataLoss or FailedPrecondition if packed shards are damaged or
 /// missing.
 absl::StatusOr<std::string> Inspect(const InspectOptions& options);
 

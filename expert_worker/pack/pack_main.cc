@@ -1,14 +1,17 @@
-// numoe-pack: looks into checkpoints, and converts their experts ahead of time into what workers map.
+// numoe-pack: shows what checkpoints contain, and packs their experts in advance into files that workers map.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include "common/base/flags.h"
 #include "common/base/status.h"
+#include "common/base/unused_flags.h"
 #include "common/observe/logging.h"
+#include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/pack/convert.h"
 #include "expert_worker/pack/inspect.h"
 
@@ -17,7 +20,7 @@ namespace {
 
 constexpr int kBarWidth = 40;
 constexpr auto kTick = std::chrono::milliseconds(200);
-constexpr int kTicksPerLine = 50;  // where nobody watches: a line each 10 s
+constexpr int kTicksPerLine = 50;  // without a terminal: a line every 10 s
 
 std::string Line(const ConvertProgress::State& s) {
   const double left =
@@ -30,7 +33,7 @@ std::string Line(const ConvertProgress::State& s) {
                      static_cast<double>(s.written) / (1 << 30) / std::max(s.seconds, 1e-9), left);
 }
 
-// Draws until `stop`: a bar on a terminal, else lines.
+// Prints the progress until `stop`: a bar on a terminal, otherwise lines.
 void Draw(const ConvertProgress& progress, const std::atomic<bool>& stop) {
   const bool terminal = isatty(STDERR_FILENO) != 0;
   for (int tick = 1; !stop.load(); ++tick) {
@@ -78,6 +81,25 @@ int RunInspect(const InspectOptions& options) {
   return 0;
 }
 
+// Refuses flags that do nothing for this kind of model.
+absl::Status CheckInspectFlags(const Flags& flags, const InspectOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.model, error)) return absl::OkStatus();  // Inspect reports that
+  UnusedFlags unused(flags);
+  if (IsPackedModel(options.model)) {
+    unused.Add(
+        "workers",
+        "does nothing for a folder of packed shards, which was divided when it was packed; leave it out");
+    if (!options.verify)
+      unused.Add("threads", "does nothing without --verify; add --verify, or leave the flag out");
+  } else {
+    for (const char* const flag : {"verify", "threads"})
+      unused.Add(flag,
+                 "does nothing for a checkpoint, because only packed shards have checksums; leave it out");
+  }
+  return unused.refusal();
+}
+
 }  // namespace
 }  // namespace numoe::worker
 
@@ -119,10 +141,14 @@ int main(int argc, char** argv) {
                  "Also check the data of existing shards, and pack damaged ones again");
   if (const int code = flags.Parse(argc, argv); code >= 0) return code;
   if (!numoe::SetupLogging({.level = "warning", .program = "numoe-pack"}).ok()) return 2;
+  if (look.Given()) {
+    const absl::Status used = numoe::worker::CheckInspectFlags(look, inspect);
+    return used.ok() ? numoe::worker::RunInspect(inspect) : numoe::worker::Fail(used);
+  }
   const auto wanted = numoe::ParseWeightFormatOrAuto(format);
   if (!wanted.ok()) return numoe::worker::Fail(numoe::Annotate(wanted.status(), "--format"));
   convert.format = *wanted;
   convert.mode =
       slice == "expert" ? numoe::worker::SliceMode::kExpert : numoe::worker::SliceMode::kIntermediate;
-  return look.Given() ? numoe::worker::RunInspect(inspect) : numoe::worker::RunConvert(convert);
+  return numoe::worker::RunConvert(convert);
 }

@@ -19,9 +19,9 @@
 namespace numoe::worker {
 namespace {
 
-// Workers take minutes to load: who comes is seen long before it computes.
+// Workers take minutes to load, so another one is noticed long before it computes.
 constexpr std::chrono::seconds kLookEvery{1};
-// Others look as often, and each look is a connection until the next one.
+// The other workers count as often, and each count is a connection that stays until their next one.
 constexpr int kBacklog = 4 * limits::kWorkersMax;
 
 struct Address {
@@ -35,7 +35,7 @@ Address AddressOf(const std::string& name, int number) {
   Address made;
   made.address.sun_family = AF_UNIX;
   NUMOE_CHECK_LT(text.size(), sizeof made.address.sun_path);
-  std::memcpy(made.address.sun_path + 1, text.data(), text.size());  // a leading zero: the abstract names
+  std::memcpy(made.address.sun_path + 1, text.data(), text.size());  // a leading zero means an abstract name
   made.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
   return made;
 }
@@ -44,14 +44,14 @@ FileDescriptor NewSocket() {
   return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// FNV-1a: lists of CPUs may be longer than a socket's name, and all processes must come to the same.
+// FNV-1a. Lists of CPUs may be longer than a socket's name, and all processes must compute the same name.
 uint64_t Hash(const std::string& text) {
   uint64_t hash = 14'695'981'039'346'656'037u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211u;
   return hash;
 }
 
-// Of another one than this process's user nobody is believed: anybody may take such a name.
+// Sockets of other users do not count, because anyone may take such a name.
 bool IsOurs(int socket) {
   ucred peer{};
   socklen_t length = sizeof peer;
@@ -94,7 +94,7 @@ CpuNeighbours::~CpuNeighbours() {
 }
 
 bool CpuNeighbours::IsThere(int number) {
-  NUMOE_CHECK_NE(number, number_) << "a process does not look at itself";
+  NUMOE_CHECK_NE(number, number_) << "a process must not connect to itself";
   const FileDescriptor probe = NewSocket();
   const Address address = AddressOf(name_, number);
   if (probe.get() < 0) return false;
@@ -102,14 +102,15 @@ bool CpuNeighbours::IsThere(int number) {
     const bool ours = IsOurs(probe.get());
     if (ours) seen_.insert(number);
     if (!ours) seen_.erase(number);
-  } else if (errno != EAGAIN) {  // a listener that cannot take more connections is whose it was
+  } else if (errno != EAGAIN) {  // EAGAIN: the listener cannot take more connections, so its owner cannot be
+                                 // asked, and the last answer counts
     seen_.erase(number);
   }
   return seen_.count(number) > 0;
 }
 
-CpuShare CpuNeighbours::Look() {
-  // Those who have looked at us are gone already; nothing is said over these connections.
+CpuShare CpuNeighbours::Count() {
+  // The processes that counted us have closed their connections already; nothing is sent over them.
   while (FileDescriptor(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)).get() >= 0) {
   }
   CpuShare share{.place = 0, .sharing = 1};
@@ -133,7 +134,7 @@ void CpuNeighbours::Follow(const CpuShare& known, std::function<void(const CpuSh
 void CpuNeighbours::Watch(CpuShare known, const std::function<void(const CpuShare&)>& moved) {
   const MutexLock lock(mutex_);
   while (!stop_) {
-    if (const CpuShare found = Look(); found != known) {
+    if (const CpuShare found = Count(); found != known) {
       known = found;
       moved(found);
     }

@@ -1,13 +1,14 @@
-// CpuNeighbours: which workers were left the same CPUs, and which part of them is this one's.
+// CpuNeighbours: finds out which workers may use the same CPUs, and which part of them this worker takes.
 //
-// A cpuset or an affinity mask may be one worker's, or several workers' together (LXC, Slurm, a container or
-// a slice with all daemons), and nothing tells which. So each worker listens at an abstract socket that is
-// named by the CPUs and by the lowest number that is free; it looks who else is there, and goes on looking,
-// because the first one starts alone. All of them count the same, so nobody hands out parts. The sockets end
-// with their processes, however. Abstract sockets have no permissions: only those of our own user count.
+// A cpuset or an affinity mask may belong to one worker or to several workers together (LXC, Slurm, a
+// container or a slice with all daemons), and nothing says which. So each worker listens at an abstract
+// socket whose name contains the CPUs and the lowest free number, and counts the other sockets. It counts
+// again and again, because the first worker starts alone. All workers get the same result, so no process has
+// to distribute the parts. The sockets end with their processes, however these end. Abstract sockets have no
+// permissions, so only those of our own user count.
 //
-// It counts in one network namespace: containers with the same --cpuset-cpus do not see each other, and are
-// told (--local-workers). Look is for one thread; what Follow calls runs on a thread of its own.
+// It counts within one network namespace: containers with the same --cpuset-cpus do not see each other, and
+// need --local-workers. One thread calls Count; what Follow calls runs on a thread of its own.
 #pragma once
 
 #include <functional>
@@ -26,15 +27,15 @@ namespace numoe::worker {
 
 class CpuNeighbours {
  public:
-  /// RESOURCE_EXHAUSTED: there is no socket to be had, or every number is taken.
+  /// RESOURCE_EXHAUSTED if no socket can be opened, or if every number is taken.
   static absl::StatusOr<std::unique_ptr<CpuNeighbours>> Join(const std::vector<int>& cpus);
   CpuNeighbours(const CpuNeighbours&) = delete;
   CpuNeighbours& operator=(const CpuNeighbours&) = delete;
   ~CpuNeighbours();
 
-  /// Who is there now, this one included.
-  CpuShare Look();
-  /// From now on calls `moved` whenever somebody has come or gone since `known`. Once.
+  /// Returns the number of workers now, including this one, and this one's part.
+  CpuShare Count();
+  /// From now on calls `moved` whenever a worker has come or gone since `known`. Call it once.
   void Follow(const CpuShare& known, std::function<void(const CpuShare&)> moved);
 
  private:
@@ -45,7 +46,7 @@ class CpuNeighbours {
   std::string name_;  // of the sockets, without their number
   int number_ = 0;
   FileDescriptor listener_;
-  std::set<int> seen_;  // numbers whose sockets were our user's when they last took a connection
+  std::set<int> seen_;  // numbers whose sockets belonged to our user when they last accepted a connection
   Mutex mutex_;
   CondVar wake_;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

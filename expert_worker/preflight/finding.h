@@ -1,7 +1,7 @@
-// Finding: one thing that an operator should know of a machine, good or not.
+// Finding: one fact that an operator should know about a machine, good or not.
 //
-// A value, no owner. `check` names it in metrics and documents and never changes; `what` says what was found;
-// `advice` says what to do, and is empty when good.
+// A plain value. `check` is the name of the check in metrics and documents and never changes. `what` says
+// what was found. `advice` says what to do, and is empty if the finding is good.
 #pragma once
 
 #include <string>

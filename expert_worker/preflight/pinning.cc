@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Nodes with CPUs among `cpus`.
+// Returns the nodes that have CPUs among `cpus`.
 NumberList NodesOf(const fs::path& root, const NumberList& cpus) {
   NumberList nodes;
   std::error_code error;
@@ -40,36 +40,39 @@ NumberList NodesOf(const fs::path& root, const NumberList& cpus) {
 
 constexpr const char* kGuaranteed =
     "give it CPUs of its own (Kubernetes: Guaranteed QoS with whole CPUs and cpuManagerPolicy static; "
-    "systemd: "
-    "AllowedCPUs=; podman: --cpuset-cpus)";
+    "systemd: AllowedCPUs=; podman: --cpuset-cpus)";
 
 Finding CheckExclusive(const fs::path& root, const PinningRequest& request, const NumberList& cpus) {
   NUMOE_CHECK(!cpus.empty() && request.exclusive_cpus >= 0);
   const std::string check = "cpus_exclusive";
   const std::string found = fmt::format("{} CPUs ({})", cpus.size(), ToText(cpus));
-  // Kubernetes before 1.33 gives exclusive CPUs a quota of as many CPUs' time, which limits nothing.
+  // Kubernetes before 1.33 sets a quota of as many CPUs' time as there are exclusive CPUs, which does not
+  // limit anything.
   if (const auto quota = CpuQuotaOf(root); quota && *quota < static_cast<double>(cpus.size())) {
-    return {check, false, fmt::format("{} with a quota of {:.2f}: shared with others", found, *quota),
+    return {check, false,
+            fmt::format("{} with a quota of {:.2f}: shared with other processes", found, *quota),
             kGuaranteed};
   }
   if (request.exclusive_cpus > 0 && static_cast<int>(cpus.size()) != request.exclusive_cpus) {
     return {check, false,
-            fmt::format("{}, but {} were promised: these are the shared ones", found, request.exclusive_cpus),
+            fmt::format("{}, but {} were promised: these are the shared CPUs", found, request.exclusive_cpus),
             kGuaranteed};
   }
   const auto online = ReadNumberList(root / "sys/devices/system/cpu/online");
   if (request.exclusive_cpus == 0 && online && *online == cpus) {
-    return {check, false, fmt::format("{}: the whole machine's, which everything else runs on too", found),
-            fmt::format("{}; or, where this machine is NUMoE's alone, promise it with --exclusive-cpus={}",
+    return {check, false,
+            fmt::format("{}: all CPUs of the machine, which all other programs use, too", found),
+            fmt::format("{}; or, if only NUMoE uses this machine, say so with --exclusive-cpus={}",
                         kGuaranteed, cpus.size())};
   }
-  return {check, true, fmt::format("{}, without a quota that is less", found), ""};
+  return {check, true, fmt::format("{}, without a smaller quota", found), ""};
 }
 
 Finding CheckOneNode(const PinningRequest& request, const NumberList& nodes) {
   NUMOE_CHECK(!nodes.empty());
   const std::string check = "cpus_one_node";
-  const std::string found = fmt::format("CPUs lie on node{} {}", nodes.size() == 1 ? "" : "s", ToText(nodes));
+  const std::string found =
+      fmt::format("its CPUs are on node{} {}", nodes.size() == 1 ? "" : "s", ToText(nodes));
   const NumberList asked(request.nodes.begin(), request.nodes.end());
   const bool covered = std::includes(asked.begin(), asked.end(), nodes.begin(), nodes.end());
   if (request.any_nodes || nodes.size() == 1 || covered) return {check, true, found, ""};
@@ -90,8 +93,8 @@ Finding CheckMemoryNodes(const NumberList& nodes, const NumberList& mems) {
       "podman: --cpuset-mems)"};
 }
 
-// What numactl or systemd's NUMAPolicy= gave this process. The worker places its memory itself where the
-// kernel lets it, but whoever asked for another place should know.
+// Checks the policy that numactl or systemd's NUMAPolicy= gave this process. The worker places its memory
+// itself if the kernel lets it, but an operator who asked for other nodes should know.
 Finding CheckMemoryPolicy(const NumberList& home, const InheritedPolicy& policy) {
   const std::string check = "memory_policy";
   const std::string found = fmt::format("this process was started with the memory policy {}", policy.text);
@@ -145,13 +148,12 @@ absl::StatusOr<NodeClaim> NodeClaim::Take(const std::vector<int>& nodes) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     NUMOE_CHECK_LT(name.size(), sizeof address.sun_path);
-    std::memcpy(address.sun_path + 1, name.data(), name.size());  // a leading zero: the abstract names
+    std::memcpy(address.sun_path + 1, name.data(), name.size());  // a leading zero means an abstract name
     const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
     if (bind(fd, reinterpret_cast<sockaddr*>(&address), length) != 0) {
       return absl::AlreadyExistsError(
-          fmt::format("--pinning required: another worker lives on node {}; expected one for each node: give "
-                      "this one CPUs "
-                      "of another node, or both of them --pinning=preferred",
+          fmt::format("--pinning required: another worker runs on node {}; expected one for each node: give "
+                      "this one CPUs of another node, or both of them --pinning=preferred",
                       node));
     }
   }

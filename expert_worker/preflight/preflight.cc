@@ -26,17 +26,17 @@ std::string Percent(std::optional<double> share) {
   return share ? fmt::format("{:.0f}%", 100 * *share) : "an unknown share";
 }
 
-// What the kernel says counts less than what it does: writes some memory from the node's CPUs and looks where
-// it is.
+// Writes some memory from the node's CPUs and reads where it is, because what the kernel does counts more
+// than what it says.
 Finding TryMemory(const NumaNode& node) {
-  NUMOE_CHECK(!node.cpus.empty()) << "workers live on nodes with CPUs";
+  NUMOE_CHECK(!node.cpus.empty()) << "only nodes with CPUs have workers";
   constexpr size_t kTrialBytes = size_t{64} << 20;
-  // Memory that is not there would end this process where a cpuset lets it have this node's only.
+  // If memory is missing, writing would kill this process where a cpuset allows it memory of this node only.
   const std::optional<NodeRoom> room = ReadNodeRoom("/", node.os_index);
   if (room && std::min(room->Available(), AvailableMemory()) < 2 * kTrialBytes) {
     return {"local_memory", false,
-            fmt::format("{}: too little to try where its memory comes to lie", Describe({*room})),
-            "end what holds the memory of that node, shared memory (/dev/shm, memfd) included"};
+            fmt::format("{}: too little free memory to test where memory is allocated", Describe({*room})),
+            "end what uses the memory of that node, including shared memory (/dev/shm, memfd)"};
   }
   const ScopedThreadBinding binding(node.cpus);
   const absl::StatusOr<NodeMemory> block = NodeMemory::Allocate(kTrialBytes);
@@ -53,7 +53,7 @@ Finding TryMemory(const NumaNode& node) {
                       Percent(local), Percent(huge)),
           good ? ""
                : "free memory on that node (see its memory above), allow huge pages, or restart the machine "
-                 "if its memory is in pieces"};
+                 "if its memory is fragmented"};
 }
 
 void CheckTopology(std::vector<Finding>& findings) {
@@ -87,16 +87,16 @@ Finding CheckPolicies(const std::filesystem::path& root) {
   if (!mems.empty() && std::includes(home.begin(), home.end(), mems.begin(), mems.end()))
     return {check, true, "memory comes from the nodes of this process's CPUs only", ""};
   absl::Status status;
-  // A thread of its own: the policy ends with it.
+  // The policy ends with the thread that sets it, so it gets a thread of its own.
   std::thread([&] { status = SetThreadMemoryPolicy(MemoryPolicy::kLocal, {}); }).join();
-  if (status.ok()) return {check, true, "this process may say on which node its memory lies", ""};
-  return {check, false,
-          fmt::format("this process may not say on which node its memory lies ({})",
-                      std::string(status.message())),
-          "allow mbind and set_mempolicy (containers: the capability SYS_NICE, or a seccomp profile that has "
-          "them), "
-          "or keep its memory to its CPUs' nodes from outside (cpuset.mems; Kubernetes: memoryManagerPolicy "
-          "Static): else weights lie where threads touch them first, as long as there is room"};
+  if (status.ok()) return {check, true, "this process may choose the node of its memory", ""};
+  return {
+      check, false,
+      fmt::format("this process may not choose the node of its memory ({})", std::string(status.message())),
+      "allow mbind and set_mempolicy (in containers: the capability SYS_NICE, or a seccomp profile that has "
+      "them), or restrict this process to the memory of its CPUs' nodes from outside (cpuset.mems; "
+      "Kubernetes: memoryManagerPolicy Static): otherwise weights are on the nodes of the threads that "
+      "touch them first, as long as there is room"};
 }
 
 std::vector<Finding> Preflight(const PinningRequest& pinning, const std::vector<WorkerOnNodes>& workers,

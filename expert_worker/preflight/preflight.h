@@ -1,10 +1,10 @@
-// Preflight: what an operator should know of a node before a worker lives on it.
+// Preflight: what an operator should know about a machine before a worker runs on it.
 //
 // `numoe-expert-worker --preflight` prints the findings: topology, instruction sets, and every setting of
-// kernel, cgroup and governor that costs speed, with what to do. Reads /proc, /sys and the cgroup files,
-// writes 64 MiB of memory from each node to see where it comes to lie, and changes nothing but that the
-// folder of reservations (common/topology/host_memory.h) is made. A file that does not exist (another kernel,
-// another container runtime) is no finding.
+// kernel, cgroup and governor that costs speed, with what to do. It reads /proc, /sys and the cgroup files,
+// and writes 64 MiB of memory from each node to see where it is allocated. It changes nothing, except that it
+// creates the folder of reservations (common/topology/host_memory.h). A missing file (another kernel, another
+// container runtime) is not a finding.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,31 @@
 
 namespace numoe::worker {
 
-/// What a worker would take, and on which nodes (OS numbers).
+/// The memory that a worker would take, and its nodes (OS numbers).
 struct WorkerOnNodes {
   WorkerNeeds needs;
   std::vector<int> nodes;
 };
 
-/// Findings about kernel and container settings below `root`, "/" but in tests. `policies_allowed`: whether
-/// this process may set memory policies.
+/// Returns findings about kernel and container settings under `root`, which is "/" except in tests.
+/// `policies_allowed`: whether this process may set memory policies.
 std::vector<Finding> CheckSettings(const std::filesystem::path& root, bool policies_allowed);
-/// "memory_policies": whether this process may say on which nodes its memory lies, where it could lie on
-/// others than its CPUs'. Asks the kernel.
+/// Returns "memory_policies": whether this process may choose the nodes of its memory; good without asking
+/// the kernel if the memory can only be on the nodes of its CPUs.
 Finding CheckPolicies(const std::filesystem::path& root);
-/// Whether these workers of one machine have the memory beside what others have reserved (`reservations` as
-/// HostMemory::Look takes it): "memory_limit", "memory_available" and, of their nodes, "memory_on_nodes".
+/// Returns whether these workers of one machine fit into the memory that is not reserved by others
+/// (`reservations` as for HostMemory::ReadReservations): "memory_limit", "memory_available" and, for their
+/// nodes, "memory_on_nodes".
 std::vector<Finding> CheckMemoryFor(const std::filesystem::path& root,
                                     const std::vector<WorkerOnNodes>& workers,
                                     const std::string& reservations);
-/// Whether so many bytes of such pages are free on `nodes`: "reserved_pages".
+/// Returns "reserved_pages": whether this number of bytes is free in such pages on `nodes`.
 std::vector<Finding> CheckReservedPagesFor(const std::filesystem::path& root, HugePages pages, uint64_t bytes,
                                            const std::vector<int>& nodes);
-/// Topology, instruction sets, pinning and settings of this machine; with `workers` the memory too.
+/// Returns topology, instruction sets, pinning and settings of this machine and, with `workers`, the memory.
 std::vector<Finding> Preflight(const PinningRequest& pinning, const std::vector<WorkerOnNodes>& workers,
                                const std::string& reservations);
-/// One line each, "ok    ..." or "check ...: advice".
+/// Returns one line for each finding, "ok    ..." or "check ...: advice".
 std::string ToString(const std::vector<Finding>& findings);
 
 }  // namespace numoe::worker

@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first line; nullopt where there is no such file.
+// Returns the first line; nullopt if there is no such file.
 std::optional<std::string> ReadLine(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -36,18 +36,18 @@ void CheckHugePages(const fs::path& root, std::vector<Finding>& out) {
   const bool never = modes->find("[never]") != std::string::npos;
   out.push_back(
       {"huge_pages", !never, fmt::format("transparent huge pages: {}", *modes),
-       never ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: weights are asked for in huge "
+       never ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled: the kernel gives weights huge "
                "pages, and without them every access pays for address translation"
              : ""});
   const auto defrag = ReadLine(root / "sys/kernel/mm/transparent_hugepage/defrag");
   if (never || !defrag || defrag->find("[never]") == std::string::npos) return;
   out.push_back(
-      {"huge_pages_defrag", false, fmt::format("making huge pages: {}", *defrag),
-       "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag: memory that is in pieces is never put "
-       "together, and weights get small pages after the machine has run for a while"});
+      {"huge_pages_defrag", false, fmt::format("compaction for huge pages: {}", *defrag),
+       "echo madvise > /sys/kernel/mm/transparent_hugepage/defrag: fragmented memory is never compacted, and "
+       "weights get small pages after the machine has run for a while"});
 }
 
-// Reserved ones are no fault where there are none: only --hugepages wants them.
+// It is not a problem if there are no reserved pages: only --hugepages needs them.
 void CheckReservedPages(const fs::path& root, std::vector<Finding>& out) {
   bool known = false, any = false;
   for (const HugePages pages : {HugePages::k2M, HugePages::k1G}) {
@@ -65,8 +65,9 @@ void CheckReservedPages(const fs::path& root, std::vector<Finding>& out) {
     out.push_back({"reserved_pages", true, "no huge pages are reserved: transparent ones are used", ""});
 }
 
-// A node's memory that others hold is missing to its worker. Cached files are given up for memory that is
-// bound to the node; where policies are forbidden, the first touch takes another node's page instead.
+// Memory of a node that other processes use is missing for its worker. The kernel drops cached files for
+// memory that is bound to the node. Where policies are forbidden, the first touch takes a page of another
+// node instead.
 void CheckNodeMemory(const fs::path& root, bool policies_allowed, std::vector<Finding>& out) {
   const fs::path nodes = root / "sys/devices/system/node";
   const bool several = fs::exists(nodes / "node1");
@@ -81,10 +82,10 @@ void CheckNodeMemory(const fs::path& root, bool policies_allowed, std::vector<Fi
          fmt::format("memory of node {}: {:.1f} GiB, of which {:.1f} free and {:.1f} cached files", node,
                      static_cast<double>(room->total) / kGib, static_cast<double>(room->free) / kGib,
                      static_cast<double>(room->files) / kGib),
-         held     ? "more than half of it is held by others, shared memory (/dev/shm, memfd) included: "
-                    "end them before a worker of this node starts, or its weights find no room there"
+         held     ? "more than half of it is used by other processes, including shared memory (/dev/shm, "
+                    "memfd): end them before a worker of this node starts, or its weights do not fit there"
          : cached ? "echo 1 > /proc/sys/vm/drop_caches before the worker starts: memory policies are "
-                    "forbidden here, and where cached files fill a node, its weights spill to another one"
+                    "forbidden here, and if cached files fill a node, its weights are placed on another one"
                   : ""});
   }
 }
@@ -114,8 +115,8 @@ void CheckGovernors(const fs::path& root, std::vector<Finding>& out) {
     out.push_back(
         {"governor", good, fmt::format("frequency governor of {} CPUs: {}", cpus, governor),
          good ? ""
-              : "cpupower frequency-set -g performance: clocks that follow the load are late for calls of "
-                "some hundred microseconds"});
+              : "cpupower frequency-set -g performance: a clock that follows the load rises too late for "
+                "calls of some hundred microseconds"});
   }
 }
 
@@ -126,16 +127,16 @@ void CheckQuota(const fs::path& root, std::vector<Finding>& out) {
   if (cpus && *quota >= static_cast<double>(cpus->size())) {
     out.push_back(
         {"cpu_quota", true,
-         fmt::format("the cgroup may use {:.2f} CPUs on average, no less than this process has", *quota),
+         fmt::format("the cgroup may use {:.2f} CPUs on average, as many as this process has, or more",
+                     *quota),
          ""});
     return;
   }
   out.push_back(
       {"cpu_quota", false, fmt::format("the cgroup may use {:.2f} CPUs on average", *quota),
        "whole CPUs instead of a quota (Kubernetes: Guaranteed QoS with the static CPU manager; systemd: "
-       "AllowedCPUs= instead of CPUQuota=, also of the slices around the unit): a quota stops all threads in "
-       "the "
-       "middle of a layer until its period ends"});
+       "AllowedCPUs= instead of CPUQuota=, also of the slices around the unit): a quota stops all threads "
+       "in the middle of a layer until its period ends"});
 }
 
 void CheckSwap(const fs::path& root, std::vector<Finding>& out) {
@@ -144,32 +145,30 @@ void CheckSwap(const fs::path& root, std::vector<Finding>& out) {
   int devices = -1;  // the first line is the heading
   while (std::getline(swaps, line)) ++devices;
   if (devices <= 0) return;
-  out.push_back(
-      {"swap", false, fmt::format("{} swap devices are on", devices),
-       "swapoff -a, or vm.swappiness=0: weights are memory that is read rarely enough to be swapped out"});
+  out.push_back({"swap", false, fmt::format("{} swap devices are on", devices),
+                 "swapoff -a, or vm.swappiness=0: weights are read rarely enough to be swapped out"});
 }
 
 void CheckNumaBalancing(const fs::path& root, std::vector<Finding>& out) {
   const auto value = ReadLine(root / "proc/sys/kernel/numa_balancing");
   if (!value || *value == "0" || !fs::exists(root / "sys/devices/system/node/node1")) return;
   out.push_back({"numa_balancing", false, "kernel.numa_balancing is " + *value,
-                 "sysctl kernel.numa_balancing=0: the kernel looks for pages to move that are already where "
-                 "they belong, "
-                 "and moves those that no memory policy holds"});
+                 "sysctl kernel.numa_balancing=0: the kernel would look for pages to move although they are "
+                 "where they belong, and would move those that no memory policy binds"});
 }
 
-// To memory without CPUs (CXL), which is slower: bound memory is not exempt.
+// With demotion the kernel moves pages, even bound ones, to memory without CPUs (CXL), which is slower.
 void CheckDemotion(const fs::path& root, std::vector<Finding>& out) {
   const auto value = ReadLine(root / "sys/kernel/mm/numa/demotion_enabled");
   if (!value || (*value != "true" && *value != "1")) return;
   out.push_back(
       {"demotion", false, "/sys/kernel/mm/numa/demotion_enabled is " + *value,
-       "echo false > /sys/kernel/mm/numa/demotion_enabled: where a node is short of memory, the kernel "
-       "moves weights that were not read for a while to slower memory instead of giving up files"});
+       "echo false > /sys/kernel/mm/numa/demotion_enabled: if a node is short of memory, the kernel moves "
+       "weights that were not read for a while to slower memory instead of dropping cached files"});
 }
 
-// "Max open files            1024                 1048576              files": the soft one; nullopt:
-// unlimited, or not known.
+// Reads the soft limit of a line such as "Max open files            1024                 1048576
+// files". Returns nullopt if it is unlimited or not known.
 std::optional<uint64_t> SoftLimit(const fs::path& root, const std::string& name) {
   std::ifstream file(root / "proc/self/limits");
   for (std::string line; std::getline(file, line);) {
@@ -182,8 +181,8 @@ std::optional<uint64_t> SoftLimit(const fs::path& root, const std::string& name)
   return std::nullopt;
 }
 
-// A checkpoint of a trillion parameters has 64 to 200 files, each open while it is read; a session takes
-// five.
+// A checkpoint of a trillion parameters has 64 to 200 files, which are all open while it is read; a session
+// needs five descriptors.
 void CheckDescriptors(const fs::path& root, std::vector<Finding>& out) {
   constexpr uint64_t kDescriptorsMin = 1'024;
   const auto limit = SoftLimit(root, "Max open files");
@@ -208,7 +207,7 @@ void CheckLockedMemory(const fs::path& root, std::vector<Finding>& out) {
                        "there, and without them weights are read by threads"});
 }
 
-// What an error found, then what to do.
+// Returns what an error message found, and then what to do.
 Finding OfError(const char* check, const std::string& what, const absl::Status& error) {
   NUMOE_CHECK(!error.ok());
   const std::string text(error.message());
@@ -216,7 +215,7 @@ Finding OfError(const char* check, const std::string& what, const absl::Status& 
   return {check, false, what + text.substr(0, end), text.substr(std::min(end + 2, text.size()))};
 }
 
-// Layer calls go through memfd segments, which no mount limits: a small /dev/shm is no fault, unlike with
+// Layer calls use memfd segments, which no mount limits. So a small /dev/shm is not a problem, unlike for
 // servers that keep their tensors there.
 void CheckSharedMemory(const fs::path& root, std::vector<Finding>& out) {
   struct statvfs info {};
@@ -280,7 +279,7 @@ std::vector<Finding> CheckMemoryFor(const fs::path& root, const std::vector<Work
     compare("memory_limit", fmt::format("the cgroup may use {:.2f} GiB", static_cast<double>(*limit) / kGib),
             *limit, all, "a higher memory limit, more workers, or a smaller --format");
   }
-  if (const absl::StatusOr<HostMemory> host = HostMemory::Look(reservations, root); !host.ok()) {
+  if (const absl::StatusOr<HostMemory> host = HostMemory::ReadReservations(reservations, root); !host.ok()) {
     findings.push_back(OfError("memory_available", "", host.status()));
   } else if (host->available() != UINT64_MAX) {
     findings.push_back(CompareWorkerMemory(needs, host->available(), host->Others()));
@@ -291,7 +290,8 @@ std::vector<Finding> CheckMemoryFor(const fs::path& root, const std::vector<Work
     compare(
         "memory_on_nodes", Describe(rooms), AvailableOn(rooms), needed,
         "free memory on these nodes, more nodes for the worker (--numa-nodes), more workers, or a smaller "
-        "--format: what does not fit lies on other nodes and is slower, or is refused (--pinning required)");
+        "--format: weights that do not fit are on other nodes and slower to read, or are refused (--pinning "
+        "required)");
   }
   return findings;
 }

@@ -18,14 +18,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A process that has just ended gives hundreds of GiB back for seconds: as long as more comes it is waited
-// for.
+// The kernel needs seconds to free the hundreds of GiB of a process that has just ended, so this waits as
+// long as the available memory grows.
 constexpr std::chrono::seconds kPatience(30), kUnlessMoreComes(1);
 constexpr std::chrono::milliseconds kLookInterval(200);
 
 std::string InBrackets(const std::string& text) { return text.empty() ? "" : fmt::format(" ({})", text); }
 
-// What workers of one host take together.
+// What the workers of one host take together.
 struct Sum {
   uint64_t weight_bytes = 0;
   uint64_t buffer_bytes = 0;
@@ -44,7 +44,8 @@ Sum SumOf(const std::vector<WorkerNeeds>& workers) {
   return sum;
 }
 
-// How many workers the set needs for as many as there are here to fit; 0: no number does.
+// Returns the number of workers in the set with which the workers of this host would fit; 0 if no number is
+// enough.
 uint64_t FittingWorkers(const Sum& sum, int worker_count, uint64_t available) {
   NUMOE_CHECK_GT(worker_count, 0);
   const uint64_t beside = sum.buffer_bytes + sum.mailbox_bytes;
@@ -55,18 +56,18 @@ uint64_t FittingWorkers(const Sum& sum, int worker_count, uint64_t available) {
   return workers <= limits::kWorkersMax ? workers : 0;
 }
 
-// What to do, flags only where they could be enough.
+// Says what to do. Flags are named only if they could be enough.
 std::string WaysToFit(const Sum& sum, const WorkerNeeds& first, uint64_t available, bool others) {
   NUMOE_CHECK_GT(sum.total(), available);
   constexpr uint64_t kSmallestFormatShare = 4;  // INT4 with its scales takes more than a quarter of BF16
   const int worker_count = first.worker_count;
-  std::vector<std::string> ways = {others ? "end or shrink those named" : "free memory"};
+  std::vector<std::string> ways = {others ? "end or shrink the processes named above" : "free memory"};
   if (sum.weight_bytes / kSmallestFormatShare + sum.buffer_bytes + sum.mailbox_bytes < available)
     ways.push_back(first.packed
                        ? "pack the model again in a smaller format"
-                       : "hold the weights in less with --format=int8 or int4, where they are in more");
+                       : "hold the weights in fewer bits with --format=int8 or int4, if they have more now");
   if (sum.total() - sum.mailbox_bytes <= available)
-    ways.push_back("do without mailboxes (--no-shared-memory: layer calls are slower)");
+    ways.push_back("use no mailboxes (--no-shared-memory: layer calls are slower)");
   if (const uint64_t workers = FittingWorkers(sum, worker_count, available); workers > 0) {
     ways.push_back(
         fmt::format("start more workers on other hosts{}: the slice of --worker-count={} fits here (now {})",
@@ -106,7 +107,7 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
   for (Clock::time_point begin = Clock::now(), grew = begin; found.empty();) {
     absl::Status fits;
     {
-      ASSIGN_OR_RETURN(const HostMemory host, HostMemory::Look(folder, root));
+      ASSIGN_OR_RETURN(const HostMemory host, HostMemory::ReadReservations(folder, root));
       const std::string others = host.Others();
       fits = CheckWorkerMemory(needs, host.available(), others);
       if (fits.ok()) {
@@ -118,11 +119,11 @@ absl::StatusOr<MemoryReservation> ReserveWorkerMemory(const WorkerNeeds& needs, 
       most = std::max(most, host.available());
     }
     if (Clock::now() - grew > kUnlessMoreComes || Clock::now() - begin > kPatience) return fits;
-    std::this_thread::sleep_for(kLookInterval);  // and lets others look
+    std::this_thread::sleep_for(kLookInterval);  // and other processes can check meanwhile
   }
   LogInfo(
-      "memory plan: {} of {}; weights {}, buffers {}, mailbox {} (of one coordinator; each further one on "
-      "this host takes as much)",
+      "memory plan: {} of {}; weights {}, buffers {}, mailbox {} (of one coordinator; each additional one on "
+      "this host takes the same)",
       MemorySize(needs.total()), found, MemorySize(needs.weight_bytes), MemorySize(kWorkerBytesBesideWeights),
       MemorySize(needs.mailbox_bytes));
   return reservation;

@@ -11,11 +11,11 @@
 namespace numoe::worker {
 namespace {
 
-// The two messages of grpc.health.v1 have one field each, which is all that is asked of them here:
+// The two messages of grpc.health.v1 have one field each. No other field is needed here:
 // HealthCheckRequest{string service = 1}, HealthCheckResponse{ServingStatus status = 1}.
 constexpr char kServiceField = 0x0a, kStatusField = 0x08, kServing = 1;
-constexpr size_t kServiceBytesMax = 127;  // a length of one byte
-static_assert(kServiceBytesMax < 128, "a longer one takes a varint of two bytes");
+constexpr size_t kServiceBytesMax = 127;  // its length is encoded in one byte
+static_assert(kServiceBytesMax < 128, "the length of a longer one is encoded in two bytes");
 
 std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -39,7 +39,7 @@ HealthProbe::HealthProbe(const std::string& address) : address_(address), channe
 absl::Status HealthProbe::Ask(const std::string& service, std::chrono::milliseconds patience) const {
   NUMOE_CHECK_GT(patience.count(), 0);
   if (service.size() > kServiceBytesMax)
-    return absl::InvalidArgumentError(fmt::format("\"{}\" is no service's name", service));
+    return absl::InvalidArgumentError(fmt::format("\"{}\" is not the name of a service", service));
   std::string request;
   if (!service.empty()) request = std::string{kServiceField, static_cast<char>(service.size())} + service;
   const grpc::Slice slice(request);
@@ -54,7 +54,7 @@ absl::Status HealthProbe::Ask(const std::string& service, std::chrono::milliseco
   if (!status.ok())
     return absl::UnavailableError(fmt::format("{} does not answer: {}", address_, status.error_message()));
   if (IsServing(reply)) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("{} answers that it does not serve", address_));
+  return absl::UnavailableError(fmt::format("{} answers that it is not serving", address_));
 }
 
 }  // namespace numoe::worker

@@ -1,8 +1,8 @@
 // HealthProbe: asks a daemon's grpc.health.v1 whether it serves.
 //
-// For a supervisor that asks its workers again and again, and for `--probe`, which containers without gRPC
-// probes run. One connection, kept; a daemon that is not there yet is asked anew within half a second. One
-// thread at a time.
+// It is for a supervisor that asks its workers again and again, and for `--probe` in containers, where the
+// orchestrator has no gRPC probes. It keeps one connection; if the daemon does not listen yet, it connects
+// again within half a second. One thread at a time.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,8 @@ class HealthProbe {
  public:
   /// HOST:PORT or unix:PATH.
   explicit HealthProbe(const std::string& address);
-  /// OK: `service` ("": the whole process) is SERVING. UNAVAILABLE: it is not, or does not answer in time.
+  /// Returns OK if `service` ("" is the whole process) is SERVING; UNAVAILABLE if it is not, or does not
+  /// answer in time.
   absl::Status Ask(const std::string& service, std::chrono::milliseconds patience) const;
 
  private:

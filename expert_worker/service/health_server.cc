@@ -14,7 +14,7 @@ namespace numoe::worker {
 namespace {
 
 constexpr int kQuestionBytesMax = 4'096;
-constexpr size_t kMemoryBytesMax = 16 << 20;  // of all connections
+constexpr size_t kMemoryBytesMax = 16 << 20;  // for all connections together
 
 }  // namespace
 
@@ -23,10 +23,10 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &health->port_);
-  // gRPC does not start a server without a service; this one answers that there is none.
+  // gRPC does not start a server without a service; this one answers that no call is implemented.
   builder.RegisterCallbackGenericService(health->nothing_else_.get());
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Anybody may ask, and a question has some bytes.
+  // Anyone may ask, and a question has only a few bytes.
   builder.SetMaxReceiveMessageSize(kQuestionBytesMax);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   grpc::ResourceQuota quota("health");
@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const std::str
   health->server_ = builder.BuildAndStart();
   if (health->server_ == nullptr || health->port_ == 0) {
     return absl::UnavailableError(fmt::format(
-        "--health-listen={}: cannot listen there; expected HOST:PORT of this host that nobody else "
+        "--health-listen={}: cannot listen there; expected HOST:PORT of this host that no other process "
         "has, or none",
         address));
   }

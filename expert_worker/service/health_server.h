@@ -1,8 +1,8 @@
 // HealthServer: grpc.health.v1 in plain text on a port of its own, for kubelet's gRPC probes.
 //
-// Serves from the start of the process, long before there is a worker: service "live" is SERVING as long as
-// the process answers, "" (ready) and whatever else is Set say NOT_SERVING until they are told otherwise.
-// UNAVAILABLE names an address that it cannot listen on. Any thread.
+// It answers from the start of the process, long before the weights are loaded. Service "live" is SERVING as
+// long as the process answers. "" (ready) and every other service that is Set are NOT_SERVING until they are
+// set to ready. UNAVAILABLE names an address that it cannot listen on. Any thread.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ namespace numoe::worker {
 
 class HealthServer {
  public:
-  /// HOST:PORT; port 0: any free one.
+  /// `listen`: HOST:PORT; port 0 means any free port.
   static absl::StatusOr<std::unique_ptr<HealthServer>> Start(const std::string& address);
   ~HealthServer();
 
-  /// "": whether the whole process is ready.
+  /// `service`: "" is the whole process.
   void Set(const std::string& service, bool serving);
   int port() const { return port_; }
 

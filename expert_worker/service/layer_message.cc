@@ -11,7 +11,7 @@
 namespace numoe::worker {
 namespace {
 
-// Copies a bytes field of fp32 or int32 values; false if its length is not `count` values.
+// Copies a bytes field of fp32 or int32 values. Returns false if its length is not `count` values.
 template <typename T>
 bool CopyValues(const std::string& bytes, size_t count, std::vector<T>& out) {
   static_assert(sizeof(T) == 4);
@@ -54,7 +54,7 @@ absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hi
                        .tokens = call.tokens(),
                        .experts_per_token = call.experts_per_token(),
                        .deferred_experts = call.deferred_experts(),
-                       .exact = call.exact(),
+                       .batch_invariant = call.exact(),
                        .hidden = buffers.hidden,
                        .experts = buffers.experts,
                        .weights = buffers.weights};

@@ -1,8 +1,7 @@
-// A LayerCall message of gRPC taken apart: what the mailbox's decoder (common/transport/call_codec.h) does
-// for shared memory.
+// Decodes a LayerCall message of gRPC, as common/transport/call_codec.h decodes one in a mailbox.
 //
-// Pure function. What a peer can write is checked for its counts and sizes here; layer and experts are the
-// executor's to check, because it knows the model.
+// A pure function. The counts and sizes, which a peer can set to anything, are checked here. The layer and
+// the experts are checked by the executor, because it knows the model.
 #pragma once
 
 #include <vector>
@@ -13,14 +12,14 @@
 
 namespace numoe::worker {
 
-/// Aligned copies of the message's fields; reused from call to call.
+/// Aligned copies of the message's fields. The memory is reused from call to call.
 struct LayerMessageBuffers {
   std::vector<float> hidden, weights;
   std::vector<ExpertId> experts;
 };
 
-/// A view of `buffers`, valid until they are used again. INVALID_ARGUMENT: the peer does not speak the
-/// protocol.
+/// Returns a view of `buffers`, valid until they are used again. INVALID_ARGUMENT if the peer does not follow
+/// the protocol.
 absl::StatusOr<LayerCallView> ReadLayerMessage(const v1::LayerCall& call, int hidden_size,
                                                LayerMessageBuffers& buffers);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -10,9 +11,11 @@
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "common/base/check.h"
 #include "common/base/file_descriptor.h"
@@ -22,19 +25,21 @@ namespace numoe::worker {
 namespace {
 
 constexpr std::string_view kUnixPrefix = "unix:";
+constexpr std::chrono::seconds kTurnMax(5);
+constexpr std::chrono::milliseconds kTurnPoll(5);
 
 bool SomeoneServes(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  NUMOE_CHECK_LT(path.size(), sizeof address.sun_path) << "CheckUnixPath let it through";
+  NUMOE_CHECK_LT(path.size(), sizeof address.sun_path) << "CheckUnixPath must refuse it";
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
   const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   close(fd);
   return connected;
 }
 
-// OK with `stale` set where a socket file is there that nobody serves.
+// Checks the path. Sets `stale` if there is a socket file that no process serves.
 absl::Status CheckUnixPath(const std::string& path, bool& stale) {
   stale = false;
   if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
@@ -52,7 +57,7 @@ absl::Status CheckUnixPath(const std::string& path, bool& stale) {
   }
   if (!S_ISSOCK(info.st_mode)) {
     return absl::AlreadyExistsError(fmt::format(
-        "--listen=unix:{}: is there, and is no socket; choose another path or move it away", path));
+        "--listen=unix:{}: exists and is not a socket; choose another path or move it away", path));
   }
   if (SomeoneServes(path)) {
     return absl::AlreadyExistsError(
@@ -102,6 +107,17 @@ absl::Status ClearUnixPath(const std::string& path) {
   return absl::OkStatus();
 }
 
+FolderTurn::FolderTurn(const std::string& path)
+    : folder_(
+          open(std::filesystem::absolute(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  using std::chrono::steady_clock;
+  const steady_clock::time_point end = steady_clock::now() + kTurnMax;
+  // Every process that may read the folder can hold the lock, so the wait is short, and a lost turn is not an
+  // error.
+  while (flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK && steady_clock::now() < end)
+    std::this_thread::sleep_for(kTurnPoll);
+}
+
 absl::Status CheckPortAddress(const std::string& flag, const std::string& address, const char* also) {
   const size_t colon = address.rfind(':');
   const std::string port = colon == std::string::npos ? "" : address.substr(colon + 1);
@@ -134,17 +150,19 @@ PrivateFiles::~PrivateFiles() { umask(before_); }
 
 absl::Status ShareSocket(const std::string& path, gid_t group) {
   constexpr mode_t kUserAndGroup = 0660;
-  // By descriptor: in a folder of others the path may have become another file, or a link to one.
+  // Uses the descriptor, because in a folder of other users the path may meanwhile name another file, or a
+  // link to one.
   const FileDescriptor file(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat info {};
   if (file.get() < 0 || fstat(file.get(), &info) != 0 || !S_ISSOCK(info.st_mode) ||
       info.st_uid != geteuid()) {
     return absl::InvalidArgumentError(
         fmt::format("--listen=unix:{}: the socket was replaced by another file after it was made; expected a "
-                    "folder that nobody else writes to",
+                    "folder that only this process's user writes to",
                     path));
   }
-  // The group first: until then the file is our user's alone, whatever group a folder gave it.
+  // Sets the group first: until then the file is accessible to our user only, whatever group the folder gave
+  // it.
   if (fchownat(file.get(), "", static_cast<uid_t>(-1), group, AT_EMPTY_PATH) != 0)
     return GroupError(group, path, errno);
   if (chmod(fmt::format("/proc/self/fd/{}", file.get()).c_str(), kUserAndGroup) != 0)

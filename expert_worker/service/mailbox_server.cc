@@ -21,23 +21,25 @@
 namespace numoe::worker {
 namespace {
 
-// How often blocked threads look at the stop flag.
+// How often blocked threads read the stop flag.
 constexpr int kStopPollMs = 50;
-// Between two lines of the log that say who was refused: somebody may try for ever.
+// The time between two log lines about refused processes, because a process may try forever.
 constexpr std::chrono::seconds kRefusalLineInterval(10);
 
-// Random, not by process id: the containers of a pod share the names of abstract sockets and are all process
-// 1, and a coordinator that asks the wrong pod's name must find nobody instead of its own neighbour.
+// The name is random instead of containing the process id, because the containers of a pod share the names of
+// abstract sockets, and all are process 1. So a coordinator that has the wrong pod's name finds no socket,
+// and not the worker next to it.
 std::string UniqueName() { return fmt::format("numoe-mailbox-{:016x}{:016x}", RandomId(), RandomId()); }
 
 }  // namespace
 
 absl::Status SharedExecutor::Execute(const LayerCallView& call, absl::Span<float> out) {
   if (call.instance != instance_) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the call is for worker process {:016x}, expected {:016x}, which this one is; it was started "
-        "since the handshake: connect to it anew",
-        call.instance, instance_));
+    return absl::FailedPreconditionError(
+        fmt::format("the call is for worker process {:016x}, but this is worker process {:016x}: it was "
+                    "started after the "
+                    "coordinator's handshake; connect to it again",
+                    call.instance, instance_));
   }
   const MutexLock lock(mutex_);
   NUMOE_CHECK_EQ(call.experts.size(), call.weights.size());
@@ -56,7 +58,8 @@ absl::StatusOr<std::unique_ptr<MailboxServer>> MailboxServer::Start(SharedExecut
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   NUMOE_CHECK_LT(server->name_.size(), sizeof address.sun_path);
-  std::memcpy(address.sun_path + 1, server->name_.data(), server->name_.size());  // leading 0: abstract
+  std::memcpy(address.sun_path + 1, server->name_.data(),
+              server->name_.size());  // a leading 0 means an abstract name
   const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + server->name_.size());
   if (listener < 0 || bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       listen(listener, static_cast<int>(limits::kMailboxSessionsMax)) != 0) {
@@ -69,7 +72,7 @@ absl::StatusOr<std::unique_ptr<MailboxServer>> MailboxServer::Start(SharedExecut
 MailboxServer::~MailboxServer() {
   stop_.store(true);
   if (accept_thread_.joinable()) accept_thread_.join();
-  NUMOE_CHECK_EQ(live_sessions_.load(), 0) << "the accept thread has joined them";
+  NUMOE_CHECK_EQ(live_sessions_.load(), 0) << "the accept thread must have joined all sessions";
 }
 
 void MailboxServer::AcceptLoop() {
@@ -81,7 +84,7 @@ void MailboxServer::AcceptLoop() {
     if (ready <= 0) continue;
     FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.get() < 0)
-      std::this_thread::sleep_for(std::chrono::milliseconds(kStopPollMs));  // no descriptor
+      std::this_thread::sleep_for(std::chrono::milliseconds(kStopPollMs));  // no descriptor is free
     if (socket.get() < 0 || !MayEnter(socket.get())) continue;
     Session& session = sessions_.emplace_back();
     try {
@@ -137,13 +140,13 @@ void MailboxServer::Reap(bool all) {
 
 bool MailboxServer::AwaitAttached(int socket) const {
   const auto deadline = std::chrono::steady_clock::now() + options_.attach_max;
-  bool may_ask = options_.experts_fd >= 0;  // once
+  bool may_ask = options_.experts_fd >= 0;  // for the weights' descriptor, which is sent once
   while (!stop_.load() && std::chrono::steady_clock::now() < deadline) {
     pollfd said{socket, POLLIN, 0};
     const int ready = poll(&said, 1, kStopPollMs);
     if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
     char byte = 0;
-    if (ready < 0 || read(socket, &byte, 1) != 1) return false;  // it left
+    if (ready < 0 || read(socket, &byte, 1) != 1) return false;  // the coordinator left
     if (byte == kAttached) return true;
     if (byte != kWantWeights || !may_ask) return false;
     may_ask = false;
@@ -157,7 +160,7 @@ void MailboxServer::Serve(FileDescriptor socket) {
   absl::StatusOr<MailboxSegment> segment = CreateMailboxOn(
       options_.nodes,
       RequestBytes(limits::kCallTokensMax, options_.experts_per_token, options_.shape.hidden_size),
-      RandomId());  // nobody but the two ends knows it
+      RandomId());  // only the two ends know this number
   if (!segment.ok()) return LogError("shared-memory session: {}", segment.status().ToString());
   if (!SendDescriptor(socket.get(), segment->fd()).ok() || !AwaitAttached(socket.get())) return;
   segment->SealMappings();
@@ -166,11 +169,11 @@ void MailboxServer::Serve(FileDescriptor socket) {
     const MutexLock lock(mutex_);
     signs_[session] = std::chrono::steady_clock::now();
   }
-  const ScopedMailboxPlace place(places_, *segment, options_.nodes);
+  const ScopedMailboxPlacement placement(placements_, *segment, options_.nodes);
   MailboxChannel channel(*std::move(segment), Side::kWorker, std::move(socket));
   DecodedCall call;
   SplitCall split;
-  // A peer that is gone is no session, whatever somebody still writes into the segment.
+  // If the peer is gone, the session is over, even if another process still writes into the segment.
   while (!stop_.load() && channel.PeerAlive()) {
     const absl::Status served = ServeCall(channel, call, split);
     if (served.ok()) {
@@ -180,8 +183,8 @@ void MailboxServer::Serve(FileDescriptor socket) {
       break;
     } else if (IsSilent(session)) {
       LogWarning(
-          "shared-memory session ends: its coordinator is connected and gave no sign of life for {} ms: "
-          "it is stopped, or cannot reach this worker's gRPC service",
+          "shared-memory session ends: its coordinator is connected but gave no sign of life for {} ms: "
+          "it is stopped, or it cannot reach this worker's gRPC service",
           options_.silence_max.count());
       break;
     }
@@ -203,14 +206,15 @@ bool MailboxServer::IsSilent(uint64_t session) const {
 void MailboxServer::ForgetSession(uint64_t session) {
   const MutexLock lock(mutex_);
   const size_t forgotten = signs_.erase(session);
-  NUMOE_CHECK_EQ(forgotten, size_t{1}) << "Serve notes every session";
+  NUMOE_CHECK_EQ(forgotten, size_t{1}) << "Serve records every session";
 }
 
 absl::Status MailboxServer::ServeCall(MailboxChannel& channel, DecodedCall& call, SplitCall& split) {
   ASSIGN_OR_RETURN(const absl::Span<const std::byte> message, channel.Receive(kStopPollMs, options_.spin_us));
   RETURN_IF_ERROR(DecodeRequest(message, options_.shape, call));
   split.Split(call.view);
-  NUMOE_DCHECK_LT(call.view.deferred_experts, call.view.experts_per_token) << "DecodeRequest refuses others";
+  NUMOE_DCHECK_LT(call.view.deferred_experts, call.view.experts_per_token)
+      << "DecodeRequest refuses such calls";
   const auto answer = [&](ReplyPart part) {
     const absl::Span<std::byte> slot = channel.Outgoing(part);
     const int tokens = call.view.tokens, hidden_size = options_.shape.hidden_size;

@@ -17,18 +17,20 @@
 namespace numoe::worker {
 namespace {
 
-// A coordinator whose host or network is gone says no goodbye: its session would be counted for ever.
+// A coordinator whose host or network fails does not close its connection: without this its session would
+// count forever.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 10'000;
-constexpr std::chrono::milliseconds kLastCalls(200);  // what runs may take when the listener ends
+constexpr std::chrono::milliseconds kLastCalls(
+    200);  // how long running calls may take when the listener ends
 
-// Bounds what anybody who reaches the address can make the worker hold: messages no larger than one call of
-// this model, and limited numbers of streams and threads.
+// Bounds what a client that reaches the address can make the worker hold: messages are at most as large as a
+// call of this model, and the numbers of streams and threads are limited.
 void Limit(grpc::ServerBuilder& builder, int message_bytes_max) {
   builder.SetMaxReceiveMessageSize(message_bytes_max);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION,
-                             0);      // a small compressed message could exceed the limit when inflated
-  builder.SetMaxSendMessageSize(-1);  // our own
+                             0);      // a small compressed message could exceed the limit when decompressed
+  builder.SetMaxSendMessageSize(-1);  // our own messages
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kConnectionStreamsMax);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);  // its threads count, too
   grpc::ResourceQuota quota("expert-worker");
@@ -57,7 +59,11 @@ absl::StatusOr<std::unique_ptr<WorkerListener>> WorkerListener::Open(const Liste
 absl::Status WorkerListener::Listen(const ListenerOptions& options, grpc::Service& service) {
   const std::string unix_path = UnixPath(options.listen);
   const bool is_unix = !unix_path.empty();
-  if (is_unix) RETURN_IF_ERROR(ClearUnixPath(unix_path));
+  std::optional<FolderTurn> turn;
+  if (is_unix) {
+    turn.emplace(unix_path);
+    RETURN_IF_ERROR(ClearUnixPath(unix_path));
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   int port = 0;
@@ -69,7 +75,7 @@ absl::Status WorkerListener::Listen(const ListenerOptions& options, grpc::Servic
   if (!is_unix) {
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // any number of pings
   }
   Limit(builder, options.message_bytes_max);
   builder.RegisterService(&service);
@@ -80,7 +86,8 @@ absl::Status WorkerListener::Listen(const ListenerOptions& options, grpc::Servic
   }
   if (server_ == nullptr || port == 0) {
     return absl::UnavailableError(fmt::format(
-        "--listen={}: cannot listen there; is the address in use or not this host's?", options.listen));
+        "--listen={}: cannot listen there; is the address in use, or does it belong to another host?",
+        options.listen));
   }
   unix_path_ = unix_path;
   if (is_unix && options.group.has_value()) RETURN_IF_ERROR(ShareSocket(unix_path, *options.group));

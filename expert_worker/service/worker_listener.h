@@ -1,11 +1,11 @@
 // WorkerListener: the gRPC server at a worker's address.
 //
-// Serves the given service and grpc.health.v1 on one address (unix:PATH or
-// HOST:PORT). A stale socket file of a dead process is replaced; one that a live process serves is an error
-// naming it. With a shared-memory group its processes, too, may connect to the socket's file, at no moment
-// anybody else. Whoever asks costs at most what common/transport/transport_limits.h allows: streams, threads,
-// bytes of a message. The destructor ends all calls and removes the socket file. Main thread; SetServing:
-// any.
+// Serves the given service and grpc.health.v1 on one address (unix:PATH or HOST:PORT). A stale socket file of
+// a dead process is replaced; if a live process serves it, the error names it. With a shared-memory group,
+// processes of this group may connect to the socket's file, too, and other users may not at any moment. A
+// client can cost at most what common/transport/transport_limits.h allows: streams, threads, bytes of a
+// message. The destructor ends all calls and removes the socket file. Main thread; any thread may call
+// SetServing.
 #pragma once
 
 #include <sys/types.h>
@@ -26,24 +26,24 @@ namespace numoe::worker {
 
 struct ListenerOptions {
   std::string listen;          // unix:PATH or HOST:PORT
-  std::optional<gid_t> group;  // whose processes may connect to a socket file, beside our user's
-  TlsFiles tls;                // of HOST:PORT; not given: plain text
-  int message_bytes_max = 0;   // of one that is received
+  std::optional<gid_t> group;  // its processes may connect to a socket file, in addition to our user's
+  TlsFiles tls;                // for HOST:PORT; without files it is plain text
+  int message_bytes_max = 0;   // of a received message
 };
 
 class WorkerListener {
  public:
-  /// UNAVAILABLE or INVALID_ARGUMENT names --listen or --shared-memory-group and what is in the way.
-  /// `service` outlives the listener.
+  /// UNAVAILABLE or INVALID_ARGUMENT names --listen or --shared-memory-group and what is wrong. `service`
+  /// must outlive the listener.
   static absl::StatusOr<std::unique_ptr<WorkerListener>> Open(const ListenerOptions& options,
                                                               grpc::Service& service);
   ~WorkerListener();
   WorkerListener(const WorkerListener&) = delete;
   WorkerListener& operator=(const WorkerListener&) = delete;
 
-  /// The address that clients use (a port 0 is resolved).
+  /// Returns the address that clients use (a port 0 is replaced by the real one).
   const std::string& address() const { return address_; }
-  /// What grpc.health.v1 answers from now on; at first it serves.
+  /// Sets what grpc.health.v1 answers from now on. At first it is SERVING.
   void SetServing(bool serving);
 
  private:
@@ -52,11 +52,11 @@ class WorkerListener {
 
   std::unique_ptr<grpc::Server> server_;
   std::string address_;
-  std::string unix_path_;  // of the socket file; empty: there is none
+  std::string unix_path_;  // the socket file; empty if there is none
 };
 
-/// Whether anybody who reaches the address may ask: over TCP without TLS, where nobody shows a certificate or
-/// opens a socket's file.
+/// Returns whether everyone who reaches the address may call it: over TCP without TLS neither a certificate
+/// nor the permissions of a socket file restrict that.
 bool AnybodyMayAsk(const std::string& listen, const TlsFiles& tls);
 
 }  // namespace numoe::worker

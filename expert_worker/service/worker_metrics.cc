@@ -12,7 +12,7 @@
 namespace numoe::worker {
 namespace {
 
-// A histogram that takes over what another one has counted since the last time.
+// A histogram that adds what another histogram has counted since the last time.
 class HistogramFollower {
  public:
   HistogramFollower(Metrics& metrics, HistogramId id, const std::vector<double>& bounds)
@@ -69,7 +69,7 @@ void ExportProgress(Metrics& metrics, const LoadProgress& progress) {
   });
 }
 
-PlaceMetrics::PlaceMetrics(Metrics& metrics) {
+PlacementMetrics::PlacementMetrics(Metrics& metrics) {
   metrics.Expose(GaugeId::kWeightsLocal, [this](SampleSink sink) {
     const std::optional<ExecutorStats> stats = Stats();
     if (stats && stats->local_share) sink({}, *stats->local_share);
@@ -88,19 +88,19 @@ PlaceMetrics::PlaceMetrics(Metrics& metrics) {
   });
 }
 
-void PlaceMetrics::Follow(const ExpertExecutor& executor,
-                          std::function<std::optional<double>()> mailboxes_local) {
+void PlacementMetrics::Follow(const ExpertExecutor& executor,
+                              std::function<std::optional<double>()> mailboxes_local) {
   const MutexLock lock(mutex_);
   executor_ = &executor;
   mailboxes_local_ = std::move(mailboxes_local);
 }
 
-std::optional<ExecutorStats> PlaceMetrics::Stats() const {
+std::optional<ExecutorStats> PlacementMetrics::Stats() const {
   const MutexLock lock(mutex_);
   return executor_ == nullptr ? std::nullopt : std::optional(executor_->Stats());
 }
 
-std::optional<double> PlaceMetrics::MailboxesLocal() const {
+std::optional<double> PlacementMetrics::MailboxesLocal() const {
   const MutexLock lock(mutex_);
   return mailboxes_local_ == nullptr ? std::nullopt : mailboxes_local_();
 }

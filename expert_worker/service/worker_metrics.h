@@ -1,7 +1,7 @@
-// The worker's metrics from its executor's own counts, read when somebody scrapes.
+// The worker's metrics, computed from its executor's counts when a scrape asks for them.
 //
-// Per layer at most, whatever the number of experts: GetExpertStats of the control service has every expert.
-// The executor and the progress must outlive the scrapes.
+// There is at most one series for each layer, whatever the number of experts; GetExpertStats of the control
+// service returns every expert. The executor and the progress must outlive the scrapes.
 #pragma once
 
 #include <functional>
@@ -15,20 +15,21 @@
 
 namespace numoe::worker {
 
-/// Share of all of `rows` that the largest eighth of them (at least one) holds; 0 where all are 0.
+/// Returns the share of all `rows` that belongs to the largest eighth of them (at least one); 0 if all are 0.
 double HottestShare(std::vector<double> rows);
 
 void ExportProgress(Metrics& metrics, const LoadProgress& progress);
 void ExportExecutor(Metrics& metrics, const ExpertExecutor& executor);
 
-/// Where the worker's memory lies. Its series are absent until that is known, and where the kernel does not
-/// say: 0 would mean that all of it is on other nodes. Make it before the first scrape; it must outlive them.
-class PlaceMetrics {
+/// Where the worker's memory is. The series are absent until that is known, and if the kernel does not say,
+/// because 0 would mean that all of it is on other nodes. Create this before the first scrape; it must
+/// outlive the scrapes.
+class PlacementMetrics {
  public:
-  explicit PlaceMetrics(Metrics& metrics);
-  PlaceMetrics(const PlaceMetrics&) = delete;
-  PlaceMetrics& operator=(const PlaceMetrics&) = delete;
-  /// From now on these are asked; they must outlive the scrapes.
+  explicit PlacementMetrics(Metrics& metrics);
+  PlacementMetrics(const PlacementMetrics&) = delete;
+  PlacementMetrics& operator=(const PlacementMetrics&) = delete;
+  /// From now on the values come from these objects, which must outlive the scrapes.
   void Follow(const ExpertExecutor& executor, std::function<std::optional<double>()> mailboxes_local);
 
  private:

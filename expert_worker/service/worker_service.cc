@@ -40,7 +40,7 @@ void Write(const MappedWeights& experts, v1::MappedWeights& out) {
   }
 }
 
-// What a coordinator calls itself, for the log: its words, but not as many as it likes.
+// Returns the name that a coordinator gives itself, for the log, with a limited length.
 std::string PrintableName(std::string_view name) {
   std::string text(name.substr(0, limits::kCoordinatorNameBytesMax));
   for (char& c : text)
@@ -48,7 +48,7 @@ std::string PrintableName(std::string_view name) {
   return text;
 }
 
-// Of the log: at most one for a name in some time, whoever asks how often.
+// Limits log lines: at most one for a name in an interval, however often it asks.
 class HandshakeLines {
  public:
   bool MayWrite(const std::string& name) {
@@ -65,7 +65,7 @@ class HandshakeLines {
   std::map<std::string, std::chrono::steady_clock::time_point> written_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Counts a stream for as long as it lives.
+// Counts a stream as long as the object exists.
 class StreamCount {
  public:
   explicit StreamCount(std::atomic<int>& streams) : streams_(streams), number_(streams.fetch_add(1) + 1) {}
@@ -82,8 +82,8 @@ class StreamCount {
   const int number_;
 };
 
-// Questions are answered through callbacks: whoever does not take the answer holds its bytes and no thread.
-// Only streams of layer calls have threads of their own.
+// Questions are answered through callbacks, so a client that does not read the answer holds its bytes but no
+// thread. Only streams of layer calls have threads of their own.
 using Questions = v1::ExpertWorker::WithCallbackMethod_Handshake<
     v1::ExpertWorker::WithCallbackMethod_GetStats<v1::ExpertWorker::WithCallbackMethod_GetExpertStats<
         v1::ExpertWorker::WithCallbackMethod_Drain<v1::ExpertWorker::Service>>>>;
@@ -119,7 +119,7 @@ class Service final : public Questions {
     reply->set_num_experts(options_.num_experts);
     reply->set_experts_per_token(options_.experts_per_token);
     reply->set_description(options_.description);
-    reply->set_arithmetic(options_.arithmetic);
+    reply->set_arithmetic(options_.numeric_formats);
     reply->set_host_id(HostId());
     reply->set_instance(executor_.instance());
     if (mailbox_ != nullptr) {
@@ -143,8 +143,8 @@ class Service final : public Questions {
     Answering answering;
     absl::Status status;
     for (bool open = true; open && status.ok() && stream->Read(&call);) {
-      // An error here ends the session: the peer does not speak the protocol. The executor's own errors
-      // travel in the reply.
+      // An error here ends the session, because the peer does not follow the protocol. Errors of the executor
+      // are sent in the reply.
       const absl::StatusOr<LayerCallView> view = ReadLayerMessage(call, options_.hidden_size, buffers);
       status = view.status();
       if (!view.ok()) break;
@@ -188,9 +188,9 @@ class Service final : public Questions {
     if (anybody_) {
       return Finish(context,
                     absl::PermissionDeniedError(
-                        "a worker is not drained over TCP without TLS, where anybody could ask for it; send "
-                        "its process "
-                        "SIGTERM, or start it with --ssl-certfile, --ssl-keyfile and --ssl-ca-certs"));
+                        "a worker is not drained over TCP without TLS, where anyone could ask for it; send "
+                        "its process SIGTERM, or start it with --ssl-certfile, --ssl-keyfile and "
+                        "--ssl-ca-certs"));
     }
     BeginDrain();
     return Finish(context, absl::OkStatus());
@@ -203,7 +203,7 @@ class Service final : public Questions {
   int sessions() const { return streams_.load() + (mailbox_ == nullptr ? 0 : mailbox_->sessions()); }
 
  private:
-  struct Answering {  // of one stream
+  struct Answering {  // for one stream
     std::vector<float> partial;
     v1::LayerReply reply;
   };
@@ -211,8 +211,8 @@ class Service final : public Questions {
                                Answering& answering) {
     auto& [partial, reply] = answering;
     partial.resize(view.hidden.size());
-    // On any of the node's CPUs, as every thread of this process: gRPC takes another one for each call, and
-    // binding it would cost more than it brings.
+    // It runs on any CPU of the node, like every thread of this process: gRPC uses another thread for each
+    // call, and binding it would cost more than it saves.
     const absl::Status done = executor_.Execute(view, absl::MakeSpan(partial));
     reply.set_call_id(call_id);
     reply.set_deferred(part == ReplyPart::kDeferred);
@@ -232,9 +232,9 @@ class Service final : public Questions {
   std::atomic<int> streams_{0};
 };
 
-// What answers from the moment the process starts. Weights take minutes to load: until they are there, a
-// handshake is answered with how far the load is, so that a coordinator knows that the worker is alive and
-// moves, and all else is UNAVAILABLE. From Serve on, all questions go to the service.
+// Answers from the moment the process starts. Loading the weights takes minutes: until they are loaded, a
+// handshake is answered with the progress, so that a coordinator knows that the worker is alive and loading,
+// and all other calls are UNAVAILABLE. After Serve, all calls go to the service.
 class Front final : public Questions {
  public:
   using Stream = grpc::ServerReaderWriter<v1::LayerReply, v1::LayerCall>;
@@ -277,7 +277,7 @@ class Front final : public Questions {
 
  private:
   static absl::Status StillLoading() {
-    return absl::UnavailableError("the worker loads its weights; a handshake says how far it is");
+    return absl::UnavailableError("the worker loads its weights; a handshake says how much is loaded");
   }
 
   const std::function<v1::Loading()> loading_;
@@ -294,12 +294,12 @@ v1::Loading Say(const LoadProgress& progress) {
 
 class GrpcWorkerService final : public WorkerService {
  public:
-  // `progress`: of the load, until Serve.
+  // `progress`: of the load, until Serve is called.
   explicit GrpcWorkerService(const LoadProgress* progress)
       : front_([progress] { return progress == nullptr ? v1::Loading() : Say(*progress); }) {}
 
   ~GrpcWorkerService() override {
-    listener_.reset();  // ends what asks the others
+    listener_.reset();  // ends the calls that use the other members
     mailbox_.reset();
   }
 
@@ -346,7 +346,7 @@ class GrpcWorkerService final : public WorkerService {
             .mailboxes_local = mailbox_ == nullptr ? std::nullopt : mailbox_->mailboxes_local()};
   }
   void Drain() override {
-    NUMOE_CHECK(service_ != nullptr) << "Serve comes first";
+    NUMOE_CHECK(service_ != nullptr) << "Serve must be called first";
     service_->BeginDrain();
   }
 

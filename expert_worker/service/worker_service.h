@@ -1,10 +1,10 @@
-// WorkerService: the gRPC face of an expert worker, and the mailbox server beside it.
+// WorkerService: the gRPC service of an expert worker, and its mailbox server.
 //
-// Serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (worker_listener.h), from before the weights
-// are there: until Serve a handshake says how far the load is. The service draws a number
-// when it serves, its instance, and refuses calls that are for another one. Over TCP without TLS, where
-// anybody may ask, it is not drained. The destructor ends all sessions and removes the socket file. The
-// executor and the progress must outlive the service. Main thread; Stats: any.
+// It serves numoe.v1.ExpertWorker and grpc.health.v1 on one address (worker_listener.h), and begins before
+// the weights are loaded: until Serve is called, a handshake is answered with the progress of the load. Serve
+// draws a random number, the instance, and the service refuses calls for another instance. Over TCP without
+// TLS, where everyone may ask, it refuses to drain. The destructor ends all sessions and removes the socket
+// file. The executor and the progress must outlive the service. Main thread; any thread may call Stats.
 #pragma once
 
 #include <sys/types.h>
@@ -32,43 +32,43 @@ struct WorkerServiceOptions {
   int hidden_size = 0;
   int num_experts = 0;
   int experts_per_token = 0;
-  std::string description;  // the start log line
-  std::string arithmetic;   // what decides the numbers beside the weights, equal where they are alike
+  std::string description;      // the start log line
+  std::string numeric_formats;  // the same for workers that compute alike
   bool shared_memory = true;
-  std::optional<gid_t>
-      shared_memory_group;           // whose processes may connect and share memory, beside our user's
-  TlsFiles tls;                      // of HOST:PORT; not given: plain text
-  MappedWeights mapped_weights;      // what lies behind experts_fd
-  int experts_fd = -1;               // -1: the weights are not shared; outlives the service
-  CallerThreads* callers = nullptr;  // the executor's, for sessions' threads; null: these run anywhere
-  std::vector<int> nodes = {};       // where sessions' memory should lie; empty: anywhere
-  const ExpertStatistics* statistics = nullptr;  // of the executor, which has them; null: it has none
+  std::optional<gid_t> shared_memory_group;  // its processes may connect and share memory, too
+  TlsFiles tls;                              // for HOST:PORT; without files it is plain text
+  MappedWeights mapped_weights;              // where each layer is in experts_fd
+  int experts_fd = -1;                       // -1 if the weights are not shared; outlives the service
+  CallerThreads* callers = nullptr;  // the executor's, for sessions' threads; null means these run anywhere
+  std::vector<int> nodes = {};       // where sessions' memory should be; empty means any node
+  const ExpertStatistics* statistics = nullptr;  // the executor's; null if it has none
 };
 
 struct WorkerServiceStats {
   uint64_t calls = 0;
   uint64_t rows = 0;
   int sessions = 0;
-  std::optional<double> mailboxes_local;  // MailboxServer
+  std::optional<double> mailboxes_local;  // see MailboxServer
 };
 
 class WorkerService {
  public:
-  /// Answers at the address, and says how far the load is. Of the options only listen, hidden_size,
-  /// shared_memory_group and tls count. UNAVAILABLE or INVALID_ARGUMENT names the flag and what is in the
-  /// way.
+  /// Listens at the address and answers handshakes with the progress of the load. It uses only listen,
+  /// hidden_size, shared_memory_group and tls of the options. UNAVAILABLE or INVALID_ARGUMENT names the flag
+  /// and what is wrong.
   static absl::StatusOr<std::unique_ptr<WorkerService>> StartLoading(const WorkerServiceOptions& options,
                                                                      const LoadProgress& progress);
-  /// The same and Serve at once, for weights that are there.
+  /// Calls Start and then Serve, for weights that are loaded already.
   static absl::StatusOr<std::unique_ptr<WorkerService>> Start(LayerExecutor& executor,
                                                               const WorkerServiceOptions& options);
   virtual ~WorkerService() = default;
-  /// Sessions may begin. REQUIRES: called once; those four options are as before.
+  /// From now on sessions may begin. REQUIRES: it is called once, and with the same values of those four
+  /// options.
   virtual absl::Status Serve(LayerExecutor& executor, const WorkerServiceOptions& options) = 0;
-  /// The address that clients use (a port 0 is resolved).
+  /// Returns the address that clients use (a port 0 is replaced by the real one).
   virtual const std::string& address() const = 0;
   virtual WorkerServiceStats Stats() const = 0;
-  /// NOT_SERVING, no new sessions. REQUIRES: Serve was called.
+  /// Sets NOT_SERVING and refuses new sessions. REQUIRES: Serve was called.
   virtual void Drain() = 0;
 };
 

@@ -13,13 +13,14 @@
 #include "common/base/status.h"
 #include "expert_worker/service/listen_address.h"
 #include "expert_worker/startup/worker_endpoints.h"
-#include "expert_worker/startup/worker_place.h"
+#include "expert_worker/startup/worker_placement.h"
 #include "expert_worker/supervisor/supervisor.h"
 
 namespace numoe::worker {
 namespace {
 
-// An address that nobody else on this host has, up to the worker's number.
+// Returns an address that no other process on this host uses and none can guess, without the worker's number
+// at the end.
 std::string PrivateHealth() {
   return fmt::format("{}numoe-health-{}-{:016x}-", kAbstractPrefix, getpid(), RandomId());
 }
@@ -28,7 +29,7 @@ std::string PrivateHealth() {
 
 absl::StatusOr<FleetPlan> PlanFleetFor(const WorkerOptions& options, const Topology& topology) {
   NUMOE_CHECK(options.fleet.has_value());
-  NUMOE_CHECK(options.executor.numa_nodes.empty()) << "the plan gives each worker its nodes";
+  NUMOE_CHECK(options.executor.numa_nodes.empty()) << "the plan chooses the nodes of each worker";
   return PlanFleet(topology, {.local_workers = options.executor.local_workers,
                               .first_index = options.executor.slice.worker_index,
                               .worker_count = options.fleet->worker_count,
@@ -51,7 +52,7 @@ absl::Status RunFleet(const WorkerOptions& options, const std::vector<std::strin
   for (const std::string& warning : topology.warnings) LogWarning("topology: {}", warning);
   for (const std::string& note : topology.notes) LogInfo("topology: {}", note);
   LogInfo("supervising {}", plan.ToString());
-  // A worker that stays past its own timeout is stuck.
+  // A worker that has not ended 10 s after its own drain timeout is stuck.
   constexpr std::chrono::milliseconds kGrace{10'000};
   const std::chrono::milliseconds drain_max = options.drain_timeout + kGrace;
   std::error_code error;

@@ -1,8 +1,9 @@
-// The fleet of a supervisor: which workers its flags start on this machine, and their start.
+// The fleet of a supervisor: plans the workers that its flags start on this machine, and runs them.
 //
-// PlanFleetFor is pure but for the addresses of the workers' health where they speak TLS, which are drawn
-// anew each time. RunFleet is the main thread's, which blocked the signals that end a daemon and has started
-// no other thread, and returns once all workers have ended. REQUIRES: options.fleet.
+// PlanFleetFor is a pure function, except that with TLS the addresses of the workers' health are drawn at
+// random each time. Call RunFleet on the main thread, before any other thread starts, while the signals that
+// end a daemon are blocked (BlockSignals). It returns once all workers have ended. REQUIRES: options.fleet is
+// set.
 #pragma once
 
 #include <string>
@@ -16,10 +17,13 @@
 
 namespace numoe::worker {
 
+/// Returns the workers that these options start on a machine with this topology. Errors are those of
+/// PlanFleet.
 absl::StatusOr<FleetPlan> PlanFleetFor(const WorkerOptions& options, const Topology& topology);
 
-/// `arguments`: this process's own, without the program. Errors are the flags', the addresses', the machine's
-/// and those of Supervise.
+/// Starts the workers and supervises them. `arguments`: the command line of this process without the program.
+/// An error names the flag, the address or the property of the machine that is wrong, or comes from
+/// Supervise.
 absl::Status RunFleet(const WorkerOptions& options, const std::vector<std::string>& arguments);
 
 }  // namespace numoe::worker

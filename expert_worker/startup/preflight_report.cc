@@ -11,15 +11,15 @@
 #include "expert_worker/preflight/preflight.h"
 #include "expert_worker/startup/fleet.h"
 #include "expert_worker/startup/slice_needs.h"
-#include "expert_worker/startup/worker_place.h"
+#include "expert_worker/startup/worker_placement.h"
 
 namespace numoe::worker {
 namespace {
 
-// The nodes of each worker that these options would start here; sets how many slices there are.
+// Returns the nodes of each worker that these options would start here, and sets the number of slices.
 absl::StatusOr<std::vector<std::vector<int>>> HomesFor(WorkerOptions& options) {
   const absl::StatusOr<Topology> topology = DetectTopology();
-  if (!topology.ok()) return std::vector<std::vector<int>>(1);  // which is a finding of its own
+  if (!topology.ok()) return std::vector<std::vector<int>>(1);  // Preflight reports this error as a finding
   std::vector<std::vector<int>> homes;
   if (options.fleet) {
     ASSIGN_OR_RETURN(const FleetPlan plan, PlanFleetFor(options, *topology));
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<std::vector<int>>> HomesFor(WorkerOptions& options) {
 }  // namespace
 
 absl::StatusOr<PreflightReport> ReportPreflight(WorkerOptions options) {
-  NUMOE_CHECK(options.preflight || !options.model.empty()) << "only a look at the machine needs no model";
+  NUMOE_CHECK(options.preflight || !options.model.empty()) << "a model may be left out only for --preflight";
   std::vector<WorkerOnNodes> workers;
   std::vector<Finding> reserved;
   if (!options.model.empty()) {

@@ -1,9 +1,9 @@
-// --preflight: what is wrong with this machine for the workers that these flags would start on it.
+// --preflight: reports what is wrong with this machine for the workers that these flags would start on it.
 //
-// Without --model the machine's settings alone; with it the memory of the workers, too: the same homes and
-// the same needs as a start would find (slice_needs.h, fleet.h), so that a start is refused by what is said
-// here. Reads, and changes nothing but what preflight/preflight.h says. Main thread. Errors are the flags'
-// and the checkpoint's.
+// Without --model it checks only the machine's settings; with --model also the memory of the workers. It
+// plans the same homes and the same memory as a start does (slice_needs.h, fleet.h), so that a start is
+// refused for the reasons that are reported here. It changes nothing, except what preflight/preflight.h
+// names. Main thread. An error names the flag, or the file of the checkpoint, that is wrong.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@
 namespace numoe::worker {
 
 struct PreflightReport {
-  std::string text;  // a line for each finding
-  bool good = true;  // all of them are
+  std::string text;  // one line for each finding
+  bool good = true;  // whether all findings are good
 };
 
 absl::StatusOr<PreflightReport> ReportPreflight(WorkerOptions options);

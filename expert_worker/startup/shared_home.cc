@@ -15,12 +15,12 @@ absl::StatusOr<std::unique_ptr<SharedHome>> SharedHome::Find(const PlacementRequ
   if (!home->placement_.asks) return home;
   auto neighbours = CpuNeighbours::Join(home->placement_.node_cpus);
   if (!neighbours.ok()) {
-    LogWarning("{}: this worker takes all the CPUs that it may use",
+    LogWarning("{}; so this worker takes all CPUs that it may use",
                std::string(neighbours.status().message()));
     return home;
   }
   home->neighbours_ = *std::move(neighbours);
-  home->found_ = home->neighbours_->Look();
+  home->found_ = home->neighbours_->Count();
   PlacementRequest shared = request;
   shared.found = home->found_;
   ASSIGN_OR_RETURN(home->placement_, PlanPlacement(home->topology_, shared));
@@ -36,9 +36,9 @@ void SharedHome::Follow() {
 void SharedHome::OnMoved(const CpuShare& share) {
   NUMOE_CHECK(0 <= share.place && share.place < share.sharing) << share.place << " of " << share.sharing;
   if (share.sharing == 1) {
-    LogInfo("this worker is alone on its CPUs now: it takes all of them");
+    LogInfo("this worker is now the only one on its CPUs, and takes all of them");
   } else {
-    LogInfo("{} workers share these CPUs: this one takes part {} of {}", share.sharing, share.place + 1,
+    LogInfo("{} workers share these CPUs, and this one uses share {} of {}", share.sharing, share.place + 1,
             share.sharing);
   }
   const MutexLock lock(mutex_);
@@ -52,15 +52,15 @@ void SharedHome::Apply() {
   shared.found = share_;
   const absl::StatusOr<Placement> plan = PlanPlacement(topology_, shared);
   if (!plan.ok()) return;
-  NUMOE_CHECK(plan->nodes == placement_.nodes && !plan->cpus.empty()) << "memory stays where it is";
+  NUMOE_CHECK(plan->nodes == placement_.nodes && !plan->cpus.empty()) << "memory cannot move to other nodes";
   executor_->MoveTo(plan->cpus);
 }
 
 SharedHome::Move::Move(SharedHome& home, ExpertExecutor& executor) : home_(home) {
   const MutexLock lock(home_.mutex_);
-  NUMOE_CHECK(home_.executor_ == nullptr) << "one executor lives in a home";
+  NUMOE_CHECK(home_.executor_ == nullptr) << "a home has one executor";
   home_.executor_ = &executor;
-  if (home_.share_ != home_.found_) home_.Apply();  // somebody came or went while the weights were loaded
+  if (home_.share_ != home_.found_) home_.Apply();  // a worker came or went during the load
 }
 
 SharedHome::Move::~Move() {

@@ -1,9 +1,10 @@
-// SharedHome: a worker's home on CPUs that other workers may have been left as well.
+// SharedHome: a worker's home on CPUs that other workers may also use.
 //
-// Where a cpuset or an affinity mask leaves a worker a part of the machine, it takes all of it while it is
-// alone there, and its part from when others come (preflight/cpu_neighbours.h): threads that lose their CPU
-// sleep. Memory stays where it is: all of them live on one node. Elsewhere the home is as planned, and nobody
-// is looked for. Main thread; the executor's threads are moved by a thread of this one.
+// If a cpuset or an affinity mask leaves a worker only a part of the machine, the worker takes all these CPUs
+// while it is the only worker on them, and takes its part as soon as others come
+// (preflight/cpu_neighbours.h). Threads that lose their CPU sleep. Memory is not moved, because all these
+// CPUs belong to one node. Otherwise the home is as PlanPlacement plans it, and SharedHome does not look for
+// other workers. Main thread; the thread of CpuNeighbours moves the executor's threads.
 #pragma once
 
 #include <memory>
@@ -18,15 +19,15 @@ namespace numoe::worker {
 
 class SharedHome {
  public:
-  /// As FindHome. Before this thread is bound to anything.
+  /// Finds the home as FindHome does. REQUIRES: the calling thread is not bound to CPUs yet.
   static absl::StatusOr<std::unique_ptr<SharedHome>> Find(const PlacementRequest& request);
 
-  /// As it was found.
+  /// Returns the placement as it was found at first, which does not change with the CPUs.
   const Placement& placement() const { return placement_; }
-  /// Starts to look for others. Once, from a thread that runs on the home's CPUs.
+  /// Starts to look for other workers. Call it once, on a thread that runs on the home's CPUs.
   void Follow();
 
-  /// An executor's threads follow while this lives.
+  /// While an object of this class exists, the executor's threads move to the CPUs of this worker's part.
   class Move {
    public:
     Move(SharedHome& home, ExpertExecutor& executor);
@@ -47,11 +48,13 @@ class SharedHome {
   const Topology topology_;
   const PlacementRequest request_;
   Placement placement_;
-  CpuShare found_;
+  CpuShare found_;  // the part at first
   Mutex mutex_;
-  CpuShare share_ ABSL_GUARDED_BY(mutex_);  // as it is now
+  CpuShare share_ ABSL_GUARDED_BY(mutex_);  // the current part
   ExpertExecutor* executor_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  std::unique_ptr<CpuNeighbours> neighbours_;  // null: nobody is looked for. Last: its thread ends first
+  // Null if no other workers are looked for. The last member: its thread ends before the others are
+  // destroyed.
+  std::unique_ptr<CpuNeighbours> neighbours_;
 };
 
 }  // namespace numoe::worker

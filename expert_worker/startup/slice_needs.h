@@ -1,8 +1,8 @@
-// SliceNeeds: what a worker's slice will take of memory, told from headers before any weight is read.
+// SliceNeeds: computes how much memory a worker's slice will take, from headers, before any weight is read.
 //
-// Reads the checkpoint's headers, or the manifest and the shards' state in the page cache where the model is
-// packed. What is told here is compared with the host (preflight/worker_memory.h), by --preflight and again
-// when the worker starts. No owner; any thread.
+// Reads the checkpoint's headers or, if the model is packed, its manifest and which parts of the shards are
+// in the page cache. --preflight and a starting worker compare the results with the memory of the host
+// (preflight/worker_memory.h). Plain values and functions without state; any thread.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@
 
 namespace numoe::worker {
 
-/// Sizes and MoE layers of a checkpoint or of a packed model.
+/// Returns the sizes and the MoE layers of a checkpoint or of a packed model.
 absl::StatusOr<ModelConfig> ReadConfigOf(const std::string& model);
 
-/// Bytes of the segment of one session through shared memory, which is planned for; a host with more
-/// coordinators needs more.
+/// Returns the bytes of the segment of one session through shared memory. Only one session is planned for; a
+/// host with more coordinators needs more.
 uint64_t MailboxBytes(const ModelConfig& config);
 
 struct SliceBytes {
-  uint64_t weights = 0;
-  uint64_t of_free_memory = 0;  // of these; reserved huge pages and shards in memory are other memory
+  uint64_t weights = 0;         // all bytes of the weights
+  uint64_t of_free_memory = 0;  // those that need free memory: not reserved huge pages, not cached shards
 };
 
-/// What the weights of options.executor.slice take.
+/// Returns what the weights of options.executor.slice take.
 absl::StatusOr<SliceBytes> PlanSliceBytes(const WorkerOptions& options);
 
-/// What a worker of these options takes beside others, if its weights take `weight_bytes` of free memory.
+/// Returns what a worker with these options takes of the host's memory, if its weights take `weight_bytes` of
+/// free memory.
 absl::StatusOr<WorkerNeeds> NeedsOf(const WorkerOptions& options, uint64_t weight_bytes);
 
 }  // namespace numoe::worker

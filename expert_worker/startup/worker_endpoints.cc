@@ -18,7 +18,7 @@ absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenTls(const WorkerOptions& o
 absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerOptions& options) {
   if (!options.health_listen) return nullptr;
   const std::string& address = *options.health_listen;
-  // gRPC would say what is wrong in a line of its own.
+  // Check the address here, because gRPC would log what is wrong with it in a line of its own.
   if (address.rfind(kAbstractPrefix, 0) != 0)
     RETURN_IF_ERROR(CheckPortAddress("--health-listen", address, "none"));
   return HealthServer::Start(address);

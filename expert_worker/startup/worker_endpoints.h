@@ -1,6 +1,7 @@
-// What a worker and a supervisor open beside the layer calls: the identity for TLS, and the health port.
+// What workers and supervisors open in addition to the address for layer calls: the TLS identity and the
+// health port.
 //
-// Both are null where the flags ask for none. INVALID_ARGUMENT and UNAVAILABLE name the flag, what was found
+// Each is null if the flags do not ask for it. INVALID_ARGUMENT and UNAVAILABLE name the flag, what was found
 // and what to do. Main thread.
 #pragma once
 
@@ -16,12 +17,13 @@
 
 namespace numoe::worker {
 
-/// Sockets in no file, which end with their process: where a supervisor asks workers that speak TLS.
+/// Begins the address of a socket without a file, which ends with its process. A supervisor asks workers that
+/// use TLS for their health at such addresses.
 inline constexpr std::string_view kAbstractPrefix = "unix-abstract:";
 
 absl::StatusOr<std::shared_ptr<TlsIdentityWatch>> OpenTls(const WorkerOptions& options);
 absl::StatusOr<std::unique_ptr<HealthServer>> StartHealth(const WorkerOptions& options);
-/// --probe: OK where `address` says within a few seconds that it serves.
+/// Serves --probe: returns OK if the process at `address` says within 3 seconds that it serves.
 absl::Status AskHealth(const std::string& address);
 
 }  // namespace numoe::worker

@@ -9,20 +9,23 @@
 #include "common/base/flags.h"
 #include "common/base/limits.h"
 #include "common/base/status.h"
+#include "common/base/unused_flags.h"
 #include "common/kernels/kernels.h"
 #include "common/topology/number_list.h"
 #include "common/transport/peer_credentials.h"
 #include "common/weights/model_place.h"
+#include "expert_worker/startup/peer_flags.h"
 
 namespace numoe::worker {
 namespace {
 
 constexpr int kFirstMetricsPort = 9090, kPortMax = 65'535;
 static_assert(kFirstMetricsPort + limits::kWorkersMax - 1 <= kPortMax,
-              "every worker has a port by its index");
-static_assert(FleetOptions{}.hung_after < FleetOptions{}.load_stalled_after, "a load is silent for longer");
+              "there is a metrics port for every index");
+static_assert(FleetOptions{}.hung_after < FleetOptions{}.load_stalled_after,
+              "a loading worker may be silent for longer than a serving one");
 
-// The flags as they are given. Whose text needs no reading fills in the options themselves.
+// The flags as they are given. A flag whose text needs no parsing is stored in `options` directly.
 struct WorkerFlags {
   WorkerOptions options;
   std::string health_listen = "none";
@@ -43,6 +46,7 @@ struct WorkerFlags {
   int64_t load_stalled_after_ms = FleetOptions{}.load_stalled_after.count();
   bool worker_count_given = false;
   std::string probe;
+  absl::Status unused;  // an error if a flag on the command line changes nothing
 };
 
 void AddServiceFlags(Flags& flags, WorkerFlags& f) {
@@ -111,8 +115,8 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
       .OneOf({"map", "copy"});
   flags
       .Add("hugepages", f.hugepages,
-           "Reserved huge pages to hold the weights in: 2M or 1G, where the worker refuses to start if too "
-           "few are free; off: transparent huge pages")
+           "Reserved huge pages that hold the weights: 2M or 1G (the worker refuses to start if too few are "
+           "free), or off (transparent huge pages)")
       .OneOf({"off", "2M", "1G"});
   flags.Add("isa", f.isa,
             "Instruction set of the CPU kernels: auto (the best that this CPU supports), scalar, avx2, "
@@ -122,7 +126,8 @@ void AddComputeFlags(Flags& flags, WorkerFlags& f) {
       "Precision of the activations. auto: INT8 where many tokens share an expert, otherwise BF16 or two "
       "INT8 rows (15 bits together); bf16: the latter for any number of tokens; fp32: exact and slow");
   flags.Add("threads", f.options.executor.threads,
-            "Compute threads; 0: one for each CPU of this worker's share of its NUMA nodes");
+            "Compute threads; 0: one for each core of this worker's share of its NUMA nodes. Second "
+            "hyperthreads, or one core of 8 or more, are left to the coordinator");
   flags
       .Add("numa-nodes", f.options.executor.numa_nodes,
            "NUMA nodes that the worker runs on and keeps its memory on, separated by commas, such as the "
@@ -155,8 +160,9 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
   flags
       .Add("local-workers", f.options.executor.local_workers,
            "Number of workers, of --worker-count in all, that run on this host and divide its NUMA nodes and "
-           "CPUs; they hold successive slices. 0: all of them, or if a cpuset leaves CPUs of one node, those "
-           "that are found there. With --supervise: the number to start; 0: one for each node or socket")
+           "CPUs; they hold successive slices. 0: all of them or, if a cpuset leaves this worker CPUs of one "
+           "node only, those that it finds on these CPUs. With --supervise: the number of workers to start; "
+           "0: one for each node or socket")
       .Range(0, limits::kWorkersMax);
   flags
       .Add("hung-after-ms", f.hung_after_ms,
@@ -170,7 +176,41 @@ void AddPlaceFlags(Flags& flags, WorkerFlags& f) {
       .Positive();
 }
 
-// The exit code to leave with, or -1 to go on.
+bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
+
+// The supervisor starts its workers with --supervise=false and without these flags on their command lines.
+// The workers still see the supervisor's environment and file, and a note about these flags would be useless
+// there.
+void FindUnusedSupervision(const Flags& flags, UnusedFlags& unused) {
+  for (const char* const name : {"worker-per", "hung-after-ms", "load-stalled-after-ms"}) {
+    if (flags.Typed(name) || !flags.Typed("supervise"))
+      unused.Add(name, "does nothing without --supervise; add --supervise, or leave the flag out");
+  }
+}
+
+// Records the flags that change nothing in combination with the others.
+void FindUnused(const Flags& flags, WorkerFlags& f) {
+  UnusedFlags unused(flags);
+  if (!f.probe.empty()) {
+    for (const std::string& name : flags.typed()) {
+      if (name != "probe" && name != "config")
+        unused.Add(name,
+                   "does nothing with --probe, which only asks another process for its health; leave it out");
+    }
+  }
+  if (!f.supervise) FindUnusedSupervision(flags, unused);
+  if (f.no_shared_memory && !IsUnix(f.options.listen)) {
+    unused.Add(
+        "shared-memory-group",
+        "does nothing with --no-shared-memory and --listen at HOST:PORT, because there is neither shared "
+        "memory nor a socket file to guard; leave it out");
+  }
+  f.unused = unused.refusal();
+  f.unused.Update(CheckPeerFlags(flags, f.supervise));
+  f.options.notes = unused.notes();
+}
+
+// Returns the exit code with which the program must end, or -1 if it continues.
 int ParseFlags(int argc, char** argv, WorkerFlags& f) {
   Flags flags("numoe-expert-worker",
               "NUMoE expert worker: holds one slice of a model's experts in the memory of its NUMA nodes and "
@@ -191,35 +231,36 @@ int ParseFlags(int argc, char** argv, WorkerFlags& f) {
             "Ask the gRPC health service at HOST:PORT or unix:PATH whether it serves, and exit with 0 if it "
             "does, otherwise with 1");
   flags.AddSwitch("core-dumps", f.options.core_dumps, kCoreDumpsHelp);
-  flags.Add("log-level", f.options.log.level,
-            "Least severe messages that are logged: debug, info, warning, error");
+  flags.Add("log-level", f.options.log.level, kLogLevelHelp);
   flags.Add("log-format", f.options.log.format, "Format of log lines: text or json");
+  AddPeerFlags(flags);
   const int code = flags.Parse(argc, argv);
+  if (code >= 0) return code;
   f.worker_count_given = worker_count.Given();
+  f.options.packed_given = flags.Given("packed");
+  FindUnused(flags, f);
   return code;
 }
 
-bool IsUnix(const std::string& address) { return address.rfind("unix:", 0) == 0; }
-
-// What contradicts itself, whatever the machine.
+// Refuses flags that contradict each other on any machine.
 absl::Status CheckTogether(const WorkerFlags& f) {
   const WorkerOptions& o = f.options;
   if (o.executor.memory.shared && f.no_shared_memory) {
     return absl::InvalidArgumentError(
-        "--share-experts with --no-shared-memory: expected one of them, weights are shared as layer calls "
-        "are");
+        "--share-experts with --no-shared-memory: expected only one of them, because the weights are shared "
+        "through shared memory");
   }
   if (f.supervise && !o.executor.numa_nodes.empty()) {
     return absl::InvalidArgumentError(
-        "--numa-nodes with --supervise: the supervisor gives each worker its nodes; limit the supervisor's "
-        "CPUs (cpuset, taskset) instead");
+        "--numa-nodes with --supervise: the supervisor chooses the nodes of each worker; limit the "
+        "supervisor's CPUs (cpuset, taskset) instead");
   }
   RETURN_IF_ERROR(CheckAllOrNone(o.tls));
   if (o.tls.given() && IsUnix(o.listen)) {
-    return absl::InvalidArgumentError(
-        fmt::format("--ssl-certfile with --listen={}: a socket is guarded by its file's permissions and "
-                    "stays plain text; expected HOST:PORT, or no --ssl-certfile",
-                    o.listen));
+    return absl::InvalidArgumentError(fmt::format(
+        "--ssl-certfile with --listen={}: a unix socket is protected by the permissions of its file "
+        "and does not use TLS; expected --listen HOST:PORT, or no --ssl-certfile",
+        o.listen));
   }
   return absl::OkStatus();
 }
@@ -237,14 +278,14 @@ absl::Status ReadArithmetic(const WorkerFlags& f, ExecutorOptions& executor) {
   return absl::OkStatus();
 }
 
-// Whether this process has exactly the CPUs that it was promised. A promise that is not kept says nothing:
-// these are the CPUs that everybody has.
+// Returns whether this process may use exactly the number of CPUs that it was promised. If it may use another
+// number, the promise was not kept, and its CPUs count as shared.
 bool HasPromisedCpus(int exclusive_cpus) {
   const std::optional<NumberList> cpus = ReadStatusList("/", "Cpus_allowed_list:");
   return cpus && static_cast<int>(cpus->size()) == exclusive_cpus;
 }
 
-// Which of the only two words that its flag takes.
+// Returns whether `word` is the first of the two words that its flag accepts.
 bool IsFirst(std::string_view word, std::string_view first, std::string_view second) {
   NUMOE_CHECK(word == first || word == second) << word << ", expected " << first << " or " << second;
   return word == first;
@@ -287,6 +328,7 @@ absl::StatusOr<WorkerOptions> OptionsFrom(WorkerFlags f) {
 absl::StatusOr<WorkerCommand> ReadWorkerOptions(int argc, char** argv) {
   WorkerFlags flags;
   if (const int code = ParseFlags(argc, argv, flags); code >= 0) return code;
+  RETURN_IF_ERROR(flags.unused);
   if (!flags.probe.empty()) return ProbeRequest{std::move(flags.probe)};
   ASSIGN_OR_RETURN(WorkerOptions options, OptionsFrom(std::move(flags)));
   return options;

@@ -47,9 +47,10 @@ void ExportTls(Metrics& metrics, const std::shared_ptr<TlsIdentityWatch>& tls) {
 
 absl::StatusOr<std::unique_ptr<WorkerStack>> WorkerStack::Create(const WorkerOptions& options) {
   RETURN_IF_ERROR(CheckListenAddress(options.listen, options.shared_memory_group));
-  // From here on every thread and what it writes is on the worker's nodes: nothing may start before.
-  ASSIGN_OR_RETURN(WorkerPlace place, SettleWorker(options));
-  auto stack = std::unique_ptr<WorkerStack>(new WorkerStack(options, std::move(place)));
+  // From here on every thread, and what it writes, is on the worker's nodes. So no thread may start before
+  // this.
+  ASSIGN_OR_RETURN(WorkerPlacement placement, SettleWorker(options));
+  auto stack = std::unique_ptr<WorkerStack>(new WorkerStack(options, std::move(placement)));
   RETURN_IF_ERROR(stack->OpenPorts());
   const ProgressReport report([&] { return stack->progress_.moves(); });
   RETURN_IF_ERROR(stack->Load());
@@ -57,12 +58,13 @@ absl::StatusOr<std::unique_ptr<WorkerStack>> WorkerStack::Create(const WorkerOpt
   return stack;
 }
 
-WorkerStack::WorkerStack(const WorkerOptions& options, WorkerPlace place)
-    : options_(options), place_(std::move(place)) {
-  NUMOE_CHECK(options_.executor.isa.has_value()) << "the one that is used, also where the flag says auto";
+WorkerStack::WorkerStack(const WorkerOptions& options, WorkerPlacement placement)
+    : options_(options), placement_(std::move(placement)) {
+  NUMOE_CHECK(options_.executor.isa.has_value())
+      << "ReadWorkerOptions sets the instruction set, even for auto";
 }
 
-// Before the weights are there: who waits for them wants to see how far they are.
+// Opens the ports before the weights are loaded, so that the progress of the load can be seen.
 absl::Status WorkerStack::OpenPorts() {
   const std::string isa(IsaName(*options_.executor.isa));
   metrics_.With(GaugeId::kBuildInfo, {std::string(Version()), isa}).Set(1);
@@ -71,16 +73,17 @@ absl::Status WorkerStack::OpenPorts() {
   ExportProgress(metrics_, progress_);
   ExportRestarts(metrics_);
   ExportTls(metrics_, tls_);
-  ExportPreflight(metrics_, place_.findings);
+  ExportPreflight(metrics_, placement_.findings);
   ASSIGN_OR_RETURN(exposer_, MetricsExposer::Start(metrics_, options_.metrics_host, options_.metrics_port));
   return absl::OkStatus();
 }
 
-// Takes minutes. An end in between leaves a socket's file behind, which the next start takes over.
+// Takes minutes, during which signals end the process at once. It may then leave a socket file, which the
+// next start replaces.
 absl::Status WorkerStack::Load() {
   const ScopedDeadlySignals deadly;
   ExecutorOptions options = options_.executor;
-  options.home = place_.home->placement();
+  options.home = placement_.home->placement();
   options.progress = &progress_;
   options.ask_for_memory = [this](uint64_t weight_bytes) -> absl::Status {
     ASSIGN_OR_RETURN(const WorkerNeeds needs, NeedsOf(options_, weight_bytes));
@@ -95,6 +98,12 @@ absl::Status WorkerStack::Load() {
     RETURN_IF_ERROR(AnswerWhileLoading());
     ASSIGN_OR_RETURN(executor_, ExpertExecutor::LoadPacked(packed, options));
     return absl::OkStatus();
+  }
+  if (options_.packed_given) {
+    LogInfo(
+        "--packed changes nothing for {}, because it is not a folder made by numoe-pack; its experts are "
+        "read, converted and copied into memory",
+        options_.model);
   }
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(options_.model));
   ASSIGN_OR_RETURN(config_, ReadModelConfig(options_.model));
@@ -125,27 +134,27 @@ WorkerServiceOptions WorkerStack::ServiceOptions() const {
           .num_experts = config_.num_experts,
           .experts_per_token = config_.experts_per_token,
           .description = executor_->Describe(),
-          .arithmetic = fmt::format("--format={} --activations={}", weights.format_names,
-                                    PrecisionName(asked.precision)),
+          .numeric_formats = fmt::format("--format={} --activations={}", weights.format_names,
+                                         PrecisionName(asked.precision)),
           .shared_memory = options_.shared_memory,
           .shared_memory_group = options_.shared_memory_group,
           .tls = options_.tls,
           .mapped_weights = asked.memory.shared ? weights.Directory() : MappedWeights{},
           .experts_fd = weights.memory.fd(),
           .callers = &executor_->Callers(),
-          .nodes = place_.home->placement().nodes,
+          .nodes = placement_.home->placement().nodes,
           .statistics = &executor_->Statistics()};
 }
 
 absl::Status WorkerStack::StartService() {
-  NUMOE_CHECK(executor_->slice() == options_.executor.slice) << "the slice that was asked for";
-  move_.emplace(*place_.home, *executor_);
+  NUMOE_CHECK(executor_->slice() == options_.executor.slice) << "the executor has the requested slice";
+  move_.emplace(*placement_.home, *executor_);
   LogInfo("instruction sets: {}", DescribeIsas());
   RETURN_IF_ERROR(service_->Serve(*executor_, ServiceOptions()));
-  for (const Finding& finding : place_.findings)
+  for (const Finding& finding : placement_.findings)
     if (!finding.good) LogInfo("preflight: {}; {}", finding.what, finding.advice);
   ExportExecutor(metrics_, *executor_);
-  place_metrics_.Follow(*executor_, [this] { return service_->Stats().mailboxes_local; });
+  placement_metrics_.Follow(*executor_, [this] { return service_->Stats().mailboxes_local; });
   const SliceSpec& slice = options_.executor.slice;
   metrics_
       .With(GaugeId::kWorkerInfo,
@@ -166,13 +175,13 @@ void WorkerStack::Serve() {
   Drain();
 }
 
-// Not ready from now on, and no new sessions. Coordinators that got the same signal finish their requests
-// with this worker: it stays until they are gone or compute nothing any more.
+// From now on the worker is not ready and accepts no new sessions. Coordinators that got the same signal need
+// it to finish their requests, so it stays until they have left or do not compute any more.
 void WorkerStack::Drain() {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kLook{20};
-  constexpr std::chrono::seconds kIdle{3};  // a layer of the longest prompt's attention takes less
-  static_assert(kLook < kIdle);
+  constexpr std::chrono::milliseconds kPeriod{20};
+  constexpr std::chrono::seconds kIdle{3};  // one layer's attention takes less, even for the longest prompt
+  static_assert(kPeriod < kIdle);
   const ScopedDeadlySignals at_once;
   service_->Drain();
   const Clock::time_point deadline = Clock::now() + options_.drain_timeout;
@@ -182,9 +191,9 @@ void WorkerStack::Drain() {
     if (stats.calls != calls) last_call = Clock::now();
     calls = stats.calls;
     if (stats.sessions == 0 || Clock::now() - last_call > kIdle) return;
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kPeriod);
   }
-  LogWarning("coordinators that still compute at the drain timeout lose this worker");
+  LogWarning("the drain timeout is over; coordinators that still compute lose this worker");
 }
 
 }  // namespace numoe::worker

@@ -1,10 +1,10 @@
-// WorkerStack: everything that a serving worker is made of, from its place on the machine to its metrics.
+// WorkerStack: all parts of a serving worker, from its place on the machine to its metrics.
 //
-// Create opens the health port, the metrics and the address, which says how far the load is until the slice
-// is there and layer calls are served; Serve waits for the signal that ends the process and drains. The
-// members stand in the order in which each needs those before it, so the destructor ends them from the last:
-// first whoever reads (metrics), then whoever serves, then what is served. Main thread. Errors name the flag,
-// the file or the memory that is in the way.
+// Create opens the health port, the metrics and the address. Until the slice is loaded, the address answers
+// with the progress of the load; then it serves layer calls. Serve waits for the signal that ends the
+// process, and drains. Each member may use the members before it, so they are destroyed in the reverse order:
+// first the metrics, which read the others, then the service, then what it serves. Main thread. An error
+// names the flag, the file or the memory that prevents the start.
 #pragma once
 
 #include <memory>
@@ -23,27 +23,27 @@
 #include "expert_worker/service/worker_service.h"
 #include "expert_worker/startup/shared_home.h"
 #include "expert_worker/startup/worker_options.h"
-#include "expert_worker/startup/worker_place.h"
+#include "expert_worker/startup/worker_placement.h"
 
 namespace numoe::worker {
 
 class WorkerStack {
  public:
-  /// Once it returns the worker serves. The calling thread runs on the worker's CPUs from here on.
+  /// Returns when the worker serves. The calling thread runs on the worker's CPUs from then on.
   static absl::StatusOr<std::unique_ptr<WorkerStack>> Create(const WorkerOptions& options);
   WorkerStack(const WorkerStack&) = delete;
   WorkerStack& operator=(const WorkerStack&) = delete;
 
-  /// Until SIGINT or SIGTERM comes and the coordinators have gone, or the drain's time is over. REQUIRES:
-  /// both were blocked before the process had a second thread.
+  /// Returns after SIGINT or SIGTERM, once no coordinator computes with this worker any more, or the drain
+  /// timeout is over. REQUIRES: both signals were blocked before the process had a second thread.
   void Serve();
 
-  /// As clients reach it.
+  /// Returns the address that clients use.
   const std::string& address() const { return service_->address(); }
   int metrics_port() const { return exposer_->port(); }
 
  private:
-  WorkerStack(const WorkerOptions& options, WorkerPlace place);
+  WorkerStack(const WorkerOptions& options, WorkerPlacement placement);
   absl::Status OpenPorts();
   absl::Status Load();
   absl::Status AnswerWhileLoading();
@@ -52,17 +52,17 @@ class WorkerStack {
   WorkerServiceOptions ServiceOptions() const;
 
   const WorkerOptions options_;
-  const WorkerPlace place_;
-  std::shared_ptr<TlsIdentityWatch> tls_;  // null: plain text
-  std::unique_ptr<HealthServer> health_;   // null: none was asked for
+  const WorkerPlacement placement_;
+  std::shared_ptr<TlsIdentityWatch> tls_;  // null if the worker does not use TLS
+  std::unique_ptr<HealthServer> health_;   // null without --health-listen
   LoadProgress progress_;
   Metrics metrics_{MetricOwner::kWorker};
-  PlaceMetrics place_metrics_{metrics_};
+  PlacementMetrics placement_metrics_{metrics_};
   MemoryReservation reservation_;
   ModelConfig config_;
   uint64_t fingerprint_ = 0;
   std::unique_ptr<ExpertExecutor> executor_;
-  std::optional<SharedHome::Move> move_;  // the executor's threads follow the home
+  std::optional<SharedHome::Move> move_;  // moves the executor's threads with the home
   std::unique_ptr<WorkerService> service_;
   std::unique_ptr<MetricsExposer> exposer_;  // reads from the executor and the service
 };

@@ -32,9 +32,9 @@ constexpr const char* kHungVariable = "NUMOE_SUPERVISOR_HUNG";
 constexpr std::string_view kProgress = "progress ";  // begins a line, and a number follows
 constexpr std::string_view kFinal = "final";         // a line that comes before the report's text
 constexpr std::chrono::seconds kProgressEvery{1};
-constexpr size_t kWordsBytesMax = 4096;  // written to a pipe in one piece, never split (POSIX)
-constexpr size_t kUnreadBytesMax = 16 * kWordsBytesMax;  // what a child writes beyond this is not read
-static_assert(kWordsBytesMax <= PIPE_BUF && kWordsBytesMax < kUnreadBytesMax);
+constexpr size_t kReportBytesMax = 4096;  // written to a pipe in one piece, never split (POSIX)
+constexpr size_t kUnreadBytesMax = 16 * kReportBytesMax;  // what a child writes beyond this is not read
+static_assert(kReportBytesMax <= PIPE_BUF && kReportBytesMax < kUnreadBytesMax);
 constexpr int kExecFailed = 127;  // as in a shell
 
 using CpuSet = std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)>;
@@ -78,7 +78,7 @@ std::optional<int> NumberIn(const char* variable) {
 // Runs in the child after fork. The parent may have had many threads, so only async-signal-safe calls are
 // allowed.
 [[noreturn]] void Become(const char* program, char* const* arguments, char* const* environment,
-                         const cpu_set_t* cpus, int words, pid_t parent) {
+                         const cpu_set_t* cpus, int pipe, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != parent) _exit(kExecFailed);  // the parent ended before prctl was called
   // If the kernel refuses, the child finds its CPUs by its flags.
@@ -86,7 +86,7 @@ std::optional<int> NumberIn(const char* variable) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  fcntl(words, F_SETFD, 0);
+  fcntl(pipe, F_SETFD, 0);
   execve(program, arguments, environment);
   _exit(kExecFailed);
 }
@@ -101,10 +101,10 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const std::str
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
     return absl::ResourceExhaustedError(fmt::format("cannot make a pipe: {}", std::strerror(errno)));
-  std::vector<std::string> words = {program};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::string> texts = {program};
+  texts.insert(texts.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = EnvironmentWith(ends[1], restarts);
-  const std::vector<char*> argv = Pointers(words), environment = Pointers(variables);
+  const std::vector<char*> argv = Pointers(texts), environment = Pointers(variables);
   const CpuSet set = MakeCpuSet(cpus);
   const pid_t parent = getpid();
   const pid_t pid = fork();
@@ -127,7 +127,7 @@ void ChildProcess::Signal(int signal) const {
 
 // Reads the pipe and removes whole lines of progress and the line "final" from `unread_`; the report remains.
 void ChildProcess::Read() {
-  std::array<char, kWordsBytesMax> piece;
+  std::array<char, kReportBytesMax> piece;
   ssize_t bytes = 0;
   while (unread_.size() < kUnreadBytesMax && (bytes = read(pipe_, piece.data(), piece.size())) > 0)
     unread_.append(piece.data(), static_cast<size_t>(bytes));
@@ -154,9 +154,9 @@ uint64_t ChildProcess::Progress() {
   return progress_;
 }
 
-std::string ChildProcess::LastWords() {
+std::string ChildProcess::FinalReport() {
   Read();
-  return unread_.substr(0, kWordsBytesMax);
+  return unread_.substr(0, kReportBytesMax);
 }
 
 std::string DescribeEnd(int wait_status) {
@@ -167,15 +167,15 @@ std::string DescribeEnd(int wait_status) {
 
 namespace {
 
-bool Tell(const std::string& text) {
+bool WriteToSupervisor(const std::string& text) {
   const std::optional<int> pipe = NumberIn(kPipeVariable);
-  return pipe && write(*pipe, text.data(), std::min(text.size(), kWordsBytesMax)) > 0;
+  return pipe && write(*pipe, text.data(), std::min(text.size(), kReportBytesMax)) > 0;
 }
 
 }  // namespace
 
 bool ReportToSupervisor(const std::string& line, bool final) {
-  return Tell(final ? fmt::format("{}\n{}", kFinal, line) : line);
+  return WriteToSupervisor(final ? fmt::format("{}\n{}", kFinal, line) : line);
 }
 
 std::optional<Restarts> RestartsBySupervisor() {
@@ -191,7 +191,7 @@ ProgressReport::ProgressReport(std::function<uint64_t()> bytes) {
     pthread_setname_np(pthread_self(), "progress");
     const MutexLock lock(mutex_);
     do {
-      Tell(fmt::format("{}{}\n", kProgress, bytes()));
+      WriteToSupervisor(fmt::format("{}{}\n", kProgress, bytes()));
       const auto next_report = std::chrono::steady_clock::now() + kProgressEvery;
       while (!stop_ && wake_.WaitUntil(mutex_, next_report)) {
       }

@@ -47,10 +47,10 @@ class ChildProcess {
   /// Returns the bytes of the child's last ProgressReport; 0 before the first one.
   uint64_t Progress();
   /// Returns what the child reported with ReportToSupervisor; "" if nothing. REQUIRES: the child has ended.
-  std::string LastWords();
-  /// Returns whether the child reported that another start would fail in the same way. REQUIRES: LastWords
+  std::string FinalReport();
+  /// Returns whether the child reported that another start would fail in the same way. REQUIRES: FinalReport
   /// was called.
-  bool gave_up_for_good() const { return final_; }
+  bool failed_permanently() const { return final_; }
 
  private:
   ChildProcess(pid_t pid, int pipe) : pid_(pid), pipe_(pipe) {}

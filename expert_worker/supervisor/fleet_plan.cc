@@ -41,11 +41,12 @@ absl::Status CheckCounts(const FleetRequest& request, int local, int homes) {
         fmt::format("--local-workers={}: expected at most {}", local, limits::kWorkersMax));
   }
   if (request.worker_count > 0 && request.first_index + local > request.worker_count) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--worker-count={}: {} workers from --worker-index={} on do not fit; expected at least {}, or fewer "
-        "--local-workers (this host has {} home{} for workers)",
-        request.worker_count, local, request.first_index, request.first_index + local, homes,
-        homes == 1 ? "" : "s"));
+    return absl::InvalidArgumentError(
+        fmt::format("--worker-count={}: {} workers beginning with --worker-index={} do not fit; expected at "
+                    "least {}, or fewer "
+                    "--local-workers (this host has {} home{} for workers, each a NUMA node or a socket)",
+                    request.worker_count, local, request.first_index, request.first_index + local, homes,
+                    homes == 1 ? "" : "s"));
   }
   if (request.own_home && local > homes) {
     return absl::FailedPreconditionError(
@@ -114,7 +115,8 @@ constexpr std::array kOwned = {Owned{"--supervise", false},    Owned{"--worker-p
                                Owned{"--numa-nodes", true},    Owned{"--exclusive-cpus", true}};
 
 const Owned* FindOwned(std::string_view argument) {
-  const std::string_view name = argument.substr(0, argument.find('='));
+  std::string name(argument.substr(0, argument.find('=')));
+  std::replace(name.begin(), name.end(), '_', '-');  // flags are read with underscores as well
   const auto found =
       std::find_if(kOwned.begin(), kOwned.end(), [&](const Owned& owned) { return owned.name == name; });
   return found == kOwned.end() ? nullptr : &*found;

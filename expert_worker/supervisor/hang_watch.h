@@ -15,22 +15,24 @@
 namespace numoe::worker {
 
 struct HangLimits {
-  std::chrono::milliseconds serving{60'000};   // without an answer SERVING, for a child that has served
-  std::chrono::milliseconds loading{600'000};  // without progress, for a child that still loads
-  std::chrono::milliseconds look{1'000};       // the time between two checks
+  std::chrono::milliseconds serving{60'000};        // without an answer SERVING, for a child that has served
+  std::chrono::milliseconds loading{600'000};       // without progress, for a child that still loads
+  std::chrono::milliseconds check_interval{1'000};  // the time between two checks
 };
 
 class HangWatch {
  public:
-  explicit HangWatch(const HangLimits& limits) : limits_(limits) { NUMOE_CHECK_GT(limits.look.count(), 0); }
+  explicit HangWatch(const HangLimits& limits) : limits_(limits) {
+    NUMOE_CHECK_GT(limits.check_interval.count(), 0);
+  }
 
   void OnStart() { *this = HangWatch(limits_); }
 
   /// Checks the child and returns whether it hangs. `passed`: time since the last check. `served`: the child
   /// has been ready since it was started. `answers` and `progress` grow with every sign of life.
-  bool Look(std::chrono::milliseconds passed, bool served, int64_t answers, uint64_t progress) {
-    NUMOE_CHECK(passed.count() >= 0 && answers >= answers_) << "clocks that only go on";
-    silence_ += std::min(passed, 2 * limits_.look);
+  bool Check(std::chrono::milliseconds passed, bool served, int64_t answers, uint64_t progress) {
+    NUMOE_CHECK(passed.count() >= 0 && answers >= answers_) << "time and counts must not go backwards";
+    silence_ += std::min(passed, 2 * limits_.check_interval);
     if (answers != answers_ || progress != progress_ || served != served_) silence_ = {};
     answers_ = answers;
     progress_ = progress;

@@ -29,12 +29,12 @@ class RestartPolicy {
   }
 
   /// Call this when the worker has ended. `ready_for`: how long it was ready since its last start; nullopt if
-  /// it was not. `for_good`: it reported that another start would fail in the same way. Returns the delay
+  /// it was not. `permanent`: it reported that another start would fail in the same way. Returns the delay
   /// before the next start; nullopt if it should not be restarted.
   std::optional<std::chrono::milliseconds> OnEnd(std::optional<std::chrono::milliseconds> ready_for,
-                                                 bool for_good = false) {
+                                                 bool permanent = false) {
     served_ = served_ || ready_for.has_value();
-    if (!served_ && (for_good || ++starts_failed_ >= limits_.starts_max)) return std::nullopt;
+    if (!served_ && (permanent || ++starts_failed_ >= limits_.starts_max)) return std::nullopt;
     delay_ = !ready_for || *ready_for < limits_.settled
                  ? std::clamp(delay_ * 2, limits_.delay_min, limits_.delay_max)
                  : limits_.delay_min;

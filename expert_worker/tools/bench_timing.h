@@ -1,6 +1,6 @@
 // What all benchmarks share: threads on fixed CPUs, and times as quantiles.
 //
-// Medians, because machines are shared: a mean says most about the neighbours.
+// They use medians, because machines are shared, and a mean depends mostly on the other programs.
 #pragma once
 
 #include <sched.h>
@@ -27,7 +27,7 @@ struct Quantiles {
   double p99 = 0;
 };
 
-// Microseconds of `round`, after a tenth of the rounds as warm-up.
+// Returns the microseconds of `round`, after a tenth of the rounds as warm-up.
 inline Quantiles Measure(int rounds, const std::function<void()>& round) {
   NUMOE_CHECK_GT(rounds, 0);
   std::vector<double> times;

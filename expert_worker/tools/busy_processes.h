@@ -1,7 +1,7 @@
-// Competition for CPUs: one process spinning on each, paused until it is wanted.
+// Competition for CPUs: a spinning process on each CPU, paused until it is needed.
 //
-// What a neighbour on a shared machine does to a thread pool: every thread loses its CPU for a scheduler's
-// slice now and then, mostly at different times. They end with their owner. Single-threaded use.
+// It has the effect of another program on a shared machine: every thread loses its CPU for a scheduler's
+// slice now and then, mostly at different times. The processes end with their owner. Single-threaded use.
 #pragma once
 
 #include <signal.h>
@@ -16,7 +16,7 @@ namespace numoe::worker {
 
 class BusyProcesses {
  public:
-  /// One for each of `cpus`, bound to it; paused.
+  /// Starts one process for each of `cpus`, bound to it and paused.
   static absl::StatusOr<BusyProcesses> Start(const std::vector<int>& cpus);
   BusyProcesses(BusyProcesses&& other) noexcept : children_(std::move(other.children_)) {
     other.children_.clear();

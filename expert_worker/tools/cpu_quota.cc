@@ -33,7 +33,7 @@ bool HasCpu(const std::string& list) {
   return false;
 }
 
-// The folder of the process's group that rules its CPU time, by where its hierarchy is mounted.
+// Returns the folder of the process's group that controls its CPU time, by where its hierarchy is mounted.
 absl::StatusOr<std::string> FindHome(bool& version2) {
   std::ifstream mounts("/proc/self/mounts"), groups("/proc/self/cgroup");
   std::string line, mount1, mount2, home1, home2;
@@ -63,7 +63,8 @@ absl::StatusOr<CpuQuota> CpuQuota::Create(double cpus) {
   bool version2 = false;
   ASSIGN_OR_RETURN(std::string home, FindHome(version2));
   const std::string group = fmt::format("{}/numoe-bench-{}", home, getpid());
-  // Refused where the group holds processes and is not the root; then cpu.max is missing below.
+  // The write is refused if the group contains processes and is not the root; then cpu.max is missing in the
+  // new group.
   if (version2) Write(home + "/cgroup.subtree_control", "+cpu").IgnoreError();
   if (mkdir(group.c_str(), 0755) != 0)
     return absl::UnavailableError(fmt::format("cannot make {}: {}", group, std::strerror(errno)));

@@ -1,9 +1,9 @@
-// A CPU quota on this process, as container engines set one: a control group of its own with so much CPU time
-// in each 100 ms (version 2's cpu.max, or version 1's cfs_quota_us).
+// A CPU quota for this process, as container engines set one: a control group of its own with a limited CPU
+// time in each 100 ms (cpu.max of version 2, or cfs_quota_us of version 1).
 //
-// What it does to a thread pool is what a busy neighbour does and more: all threads lose their CPUs when the
-// time is used up, each at its own moment. Needs root and a writable /sys/fs/cgroup; the group ends with its
-// owner. Single-threaded use.
+// It affects a thread pool more than another program does: all threads lose their CPUs when the time is used
+// up, each at its own moment. It needs root and a writable /sys/fs/cgroup. The group ends with its owner.
+// Single-threaded use.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ namespace numoe::worker {
 
 class CpuQuota {
  public:
-  /// The time of `cpus` CPUs; not applied yet. Unavailable: control groups cannot be made here, and why.
+  /// Creates a group with the time of `cpus` CPUs, which is not applied yet. Unavailable if control groups
+  /// cannot be created here; the message says why.
   static absl::StatusOr<CpuQuota> Create(double cpus);
   CpuQuota(CpuQuota&& other) noexcept
       : home_(std::move(other.home_)), group_(std::exchange(other.group_, std::string())) {}
@@ -28,8 +29,8 @@ class CpuQuota {
  private:
   CpuQuota(std::string home, std::string group) : home_(std::move(home)), group_(std::move(group)) {}
 
-  std::string home_;   // folder of the group the process came from
-  std::string group_;  // folder of its own
+  std::string home_;   // folder of the group from which the process came
+  std::string group_;  // folder of its own group
 };
 
 }  // namespace numoe::worker

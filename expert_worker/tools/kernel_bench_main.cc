@@ -1,13 +1,47 @@
-// numoe-kernel-bench: what NUMoE's parts reach on this machine, beside what the machine can do. The tool an
-// operator runs on new hardware. Every subcommand prints a table, or one JSON object per line with --json.
+// numoe-kernel-bench: measures the parts of NUMoE on this machine and compares them with what the machine can
+// do. It is for an operator with new hardware. Every subcommand prints a table, or one JSON object per line
+// with --json.
+#include <cstdio>
+#include <filesystem>
+
 #include "common/base/flags.h"
 #include "common/base/limits.h"
+#include "common/base/unused_flags.h"
 #include "common/kernels/kernels.h"
 #include "common/observe/logging.h"
+#include "expert_worker/experts/packed_slice.h"
 #include "expert_worker/tools/load_bench.h"
 #include "expert_worker/tools/machine_limits.h"
 #include "expert_worker/tools/moe_bench.h"
 #include "expert_worker/tools/transport_bench.h"
+
+namespace numoe::worker {
+namespace {
+
+// Refuses flags of `load` that do nothing for this kind of model.
+absl::Status CheckLoadFlags(const Flags& flags, const LoadBenchOptions& options) {
+  std::error_code error;
+  if (!std::filesystem::exists(options.model, error)) return absl::OkStatus();  // loading reports that
+  UnusedFlags unused(flags);
+  if (IsPackedModel(options.model)) {
+    for (const char* const flag : {"format", "worker-count"})
+      unused.Add(flag,
+                 "does nothing for a folder made by numoe-pack, which was packed with it; leave it out");
+  } else {
+    unused.Add("packed", "does nothing for a checkpoint; leave it out, or name a folder made by numoe-pack");
+  }
+  return unused.refusal();
+}
+
+int CheckAndRunLoad(const Flags& flags, const LoadBenchOptions& options) {
+  const absl::Status used = CheckLoadFlags(flags, options);
+  if (used.ok()) return RunLoadBench(options);
+  std::fprintf(stderr, "numoe-kernel-bench: %s\n", std::string(used.message()).c_str());
+  return 2;
+}
+
+}  // namespace
+}  // namespace numoe::worker
 
 int main(int argc, char** argv) {
   numoe::Flags flags(
@@ -71,7 +105,7 @@ int main(int argc, char** argv) {
   moe.json = json;
   load.json = json;
   load.threads = moe.threads;
-  if (loading.Given()) return numoe::worker::RunLoadBench(load);
+  if (loading.Given()) return numoe::worker::CheckAndRunLoad(loading, load);
   if (transport.Given()) return numoe::worker::RunTransportBench(json);
   if (limits.Given()) return numoe::worker::RunLimitsBench(moe.threads, json);
   return numoe::worker::RunMoeBench(moe);

@@ -26,11 +26,11 @@ namespace {
 constexpr size_t kHugePage = 2 << 20;
 constexpr size_t kCopyBytes = size_t{2} << 30;
 constexpr std::chrono::milliseconds kHold{3000};
-constexpr size_t kSpareBytes = 256 << 20;  // beside the slice: staging
+constexpr size_t kSpareBytes = 256 << 20;  // in addition to the slice, for staging
 constexpr size_t kDirectRead = 4 << 20;
 constexpr int kDirectDepth = 32;
 static_assert(kDirectRead % kReadAlignment == 0, "direct reads begin and end on whole blocks");
-static_assert(kCopyBytes / 2 % kHugePage == 0, "no page of a copy goes past the source");
+static_assert(kCopyBytes / 2 % kHugePage == 0, "no copied page may exceed the source");
 
 double SecondsOf(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
@@ -38,7 +38,7 @@ double SecondsOf(const std::function<void()>& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A line of /proc/self/status in bytes.
+// Returns a line of /proc/self/status in bytes.
 uint64_t ProcessMemory(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -48,7 +48,7 @@ uint64_t ProcessMemory(const std::string& key) {
 }
 void ResetPeakMemory() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-// From where to where a file holds the slice's matrices.
+// The first and last byte of a file that belong to the slice's matrices.
 using Extents = std::map<const MappedFile*, std::pair<uint64_t, uint64_t>>;
 
 // What is loaded: how, from which files, and how much memory it takes.
@@ -73,7 +73,7 @@ Extents ExtentsOf(const Checkpoint& checkpoint, const ModelConfig& config) {
     if (!config.layer_is_moe[static_cast<size_t>(layer)]) continue;
     for (ExpertId expert = 0; expert < config.num_experts; ++expert) {
       const auto views = LocateExpert(checkpoint, config, layer, expert);
-      if (!views.ok()) continue;  // loading says what is wrong
+      if (!views.ok()) continue;  // the load reports the error
       for (const MatrixView& view : *views) {
         const MappedFile* file = checkpoint.FileOf(view.data);
         if (file == nullptr) continue;
@@ -185,7 +185,7 @@ class LoadBench {
       if (madvise(const_cast<std::byte*>(file->bytes().data()), file->bytes().size(), MADV_POPULATE_READ) !=
           0)
         return absl::ResourceExhaustedError(file->path().string() + ": does not fit the page cache");
-      // Only the file's cache is wanted, not pages of this process.
+      // Only the file's cache is needed, not pages of this process.
       madvise(const_cast<std::byte*>(file->bytes().data()), file->bytes().size(), MADV_DONTNEED);
     }
     return absl::OkStatus();
@@ -199,10 +199,10 @@ class LoadBench {
     return absl::OkStatus();
   }
 
-  // Takes as much memory as is going to be used, and gives it back. Where a hypervisor takes free memory
-  // away, the first touch of a page costs 20 times as much as one after this, and would be all that is
-  // measured. Held for a while first: the hypervisor is told some time after memory becomes free, and what
-  // this process frees between rounds should be what it takes.
+  // Allocates the memory that is going to be used, and frees it. If a hypervisor reclaims free memory, the
+  // first touch of a page costs 20 times as much as a later one, and would dominate what is measured. The
+  // memory is held for a while first, because the hypervisor is told some time after memory becomes free, and
+  // what this process frees between rounds should be what it takes again.
   absl::Status TouchMemory() {
     ASSIGN_OR_RETURN(const NodeMemory memory,
                      NodeMemory::Allocate(std::max(loading_.slice_bytes, kCopyBytes) + kSpareBytes));
@@ -212,8 +212,8 @@ class LoadBench {
     return absl::OkStatus();
   }
 
-  // GB/s of copying memory into fresh huge pages; each thread takes whole ones, so that none waits for
-  // another that makes a page.
+  // Measures the GB/s of copying memory into fresh huge pages. Each thread takes whole pages, so that none
+  // waits for another that allocates a page.
   absl::StatusOr<double> Copy() {
     if (copy_source_.size() == 0) {
       ASSIGN_OR_RETURN(copy_source_, NodeMemory::Allocate(kCopyBytes / 2));
@@ -230,8 +230,8 @@ class LoadBench {
     return static_cast<double>(kCopyBytes) / seconds / 1e9;
   }
 
-  // GB/s of reading the files front to back past the page cache, many large reads in flight, into a few
-  // buffers.
+  // Measures the GB/s of reading the files sequentially without the page cache, with many large reads in
+  // flight, into a few buffers.
   absl::StatusOr<double> ReadDirect() {
     ASSIGN_OR_RETURN(const NodeMemory buffers, NodeMemory::Allocate(kDirectDepth * kDirectRead));
     std::memset(buffers.data(), 0, buffers.size());
@@ -266,7 +266,7 @@ class LoadBench {
         }
       }
       while (reader.in_flight() > 0) await();
-      NUMOE_CHECK_EQ(idle.size(), size_t{kDirectDepth}) << "every buffer is given back";
+      NUMOE_CHECK_EQ(idle.size(), size_t{kDirectDepth}) << "every buffer must be idle again";
     });
     RETURN_IF_ERROR(status);
     return static_cast<double>(bytes) / seconds / 1e9;

@@ -34,8 +34,8 @@ uint64_t ReadAll(const std::byte* data, size_t bytes) {
   return sum[0] | sum[1];
 }
 
-// Fourteen independent chains of one instruction. Text, so that it needs no compiler flag and nothing is
-// optimised away; the registers named are those that every instruction set clobbers.
+// Fourteen independent chains of one instruction. They are assembler text, so that they need no compiler flag
+// and nothing is optimised away. The clobber lists name the registers that all instruction sets have.
 #define NUMOE_CHAIN(op, reg, n) op " %%" reg "15,%%" reg "14,%%" reg #n "\n"
 #define NUMOE_CHAINS(op, reg) \
   NUMOE_CHAIN(op, reg, 0)     \
@@ -65,7 +65,8 @@ NUMOE_PEAK_LOOP(Bf16Zmm, "vdpbf16ps", "zmm")
 NUMOE_PEAK_LOOP(Int8Zmm, "vpdpbusd", "zmm")
 constexpr double kChains = 14;
 
-// AVX2's dot product of INT8 takes three: products added in pairs, pairs in 32 bits, and those to the sum.
+// AVX2's dot product of INT8 takes three instructions: products are added in pairs, pairs are widened to 32
+// bits, and these are added to the sum.
 #define NUMOE_DOT(n, sum)                 \
   "vpmaddubsw %%ymm15,%%ymm14,%%ymm" #n   \
   "\n"                                    \
@@ -83,7 +84,7 @@ void DotYmm(int64_t loops) {
 }
 constexpr double kDots = 6;
 
-// SSE2: a multiply and an add.
+// SSE2 uses a multiply and an add.
 void MulAddXmm(int64_t loops) {
   for (int64_t i = 0; i < loops; ++i) {
     asm volatile(
@@ -119,7 +120,7 @@ struct alignas(64) TileConfig {
 NUMOE_TILE_LOOP(Bf16Tiles, "tdpbf16ps")
 NUMOE_TILE_LOOP(Int8Tiles, "tdpbssd")
 
-// Median over some rounds of all threads running `loop` at once, in tera-operations a second.
+// Returns the median over some rounds of all threads running `loop` at once, in tera-operations per second.
 double Peak(ThreadPool& pool, void (*loop)(int64_t), int64_t loops, double operations_per_loop) {
   std::vector<double> rates;
   for (int round = 0; round < kPeakRounds; ++round) {

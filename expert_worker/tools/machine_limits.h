@@ -1,10 +1,10 @@
-// What this machine can do at most: the yardstick that every kernel's time is held against.
+// The limits of this machine, with which every kernel's time is compared.
 //
-// Read bandwidth is that of all threads streaming memory much larger than any cache. A peak is that of one
-// instruction on registers, all threads at once: multiply-adds count as two operations. AVX2's INT8 is the
-// three instructions that add 32 products to sums of 32 bits; kernels on codes of 4 bits go past it, because
-// eight of their products fit 16 bits. Shares of these limits can be compared between machines, and between
-// runs on a shared one whose speed drifts.
+// The read bandwidth is measured by all threads that stream memory much larger than any cache. A peak is that
+// of one instruction on registers with all threads at once; multiply-adds count as two operations. AVX2's
+// INT8 needs the three instructions that add 32 products to sums of 32 bits; kernels on codes of 4 bits
+// exceed this peak, because eight of their products fit into 16 bits. Shares of these limits can be compared
+// between machines, and between runs on a shared machine whose speed varies.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace numoe::worker {
 
-/// Tera-operations a second of all threads; nullopt: this instruction set has no such instruction.
+/// Tera-operations per second of all threads; nullopt if this instruction set has no such instruction.
 struct Peaks {
   double fp32 = 0;
   std::optional<double> bf16;
@@ -29,12 +29,13 @@ struct Peaks {
 
 class MachineLimits {
  public:
-  /// Takes memory for the bandwidth measurement. The pool outlives it.
+  /// Allocates memory for the bandwidth measurement. The pool must outlive the object.
   static absl::StatusOr<MachineLimits> Create(ThreadPool& pool, size_t bytes = size_t{1} << 30);
 
-  /// GB/s of one pass over `bytes` of the memory (at most all of it), which goes on where the last one ended.
+  /// Returns the GB/s of one pass over `bytes` of the memory (at most all of it), which continues where the
+  /// last one ended.
   double ReadBandwidth(size_t bytes);
-  /// Of the dot products that `isa`'s kernels may use. Some milliseconds.
+  /// Measures the dot products that `isa`'s kernels may use, in some milliseconds.
   Peaks MeasurePeaks(Isa isa);
 
  private:
@@ -45,10 +46,10 @@ class MachineLimits {
   size_t next_ = 0;
 };
 
-/// `numoe-kernel-bench limits`: prints them. The program's exit code.
+/// `numoe-kernel-bench limits`: prints the limits. Returns the program's exit code.
 int RunLimitsBench(int threads, bool json);
 
-/// The CPUs of this process's threads: `threads` of them, 0 for all.
+/// Returns the CPUs of this process's threads: `threads` of them, or all if it is 0.
 absl::StatusOr<std::vector<int>> BenchCpus(int threads);
 
 }  // namespace numoe::worker

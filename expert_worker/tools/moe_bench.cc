@@ -30,7 +30,7 @@ struct Shape {
   const char* name;
   int hidden, width, experts, experts_per_token;
 };
-// "tiny" is what a call costs beside its weights.
+// "tiny" shows the cost of a call apart from its weights.
 constexpr Shape kShapes[] = {{"k2", 7168, 2048, 384, 8},
                              {"deepseek-v3", 7168, 2048, 256, 8},
                              {"qwen3-30b", 2048, 768, 128, 8},
@@ -50,7 +50,7 @@ Row Multiply(const MatrixView& matrix, const Row& x) {
   return y;
 }
 
-// The layer's output of one token in double precision, from the checkpoint's own weights.
+// Returns the layer's output for one token in double precision, from the checkpoint's own weights.
 absl::StatusOr<Row> Reference(const SyntheticCheckpoint& checkpoint, absl::Span<const float> hidden,
                               absl::Span<const ExpertId> experts, absl::Span<const float> weights) {
   const ModelConfig& config = checkpoint.config();
@@ -94,7 +94,7 @@ absl::StatusOr<double> RelativeError(const SyntheticCheckpoint& checkpoint, cons
       experts.push_back(call.experts[i]);
       weights.push_back(call.weights[i]);
     }
-    if (experts.empty()) continue;  // nothing of it is computed here
+    if (experts.empty()) continue;  // none of its experts is computed here
     ++checked;
     ASSIGN_OR_RETURN(const Row expected,
                      Reference(checkpoint, hidden.subspan(t * width, width), experts, weights));
@@ -109,17 +109,17 @@ absl::StatusOr<double> RelativeError(const SyntheticCheckpoint& checkpoint, cons
 struct Point {
   double ms = 0;
   double gb_per_s = 0;         // weight bytes of the distinct experts over the time
-  double bandwidth_share = 0;  // of what reading as many bytes reached beside it
+  double bandwidth_share = 0;  // compared with reading the same number of bytes at the same time
   double tops = 0;
   double error = 0;
-  double bound_ms = 0;  // the bytes at that bandwidth
-  // Shares of the rate that are left.
-  std::optional<double> busy_share;     // beside a busy process on every CPU
+  double bound_ms = 0;  // the time of the bytes at that bandwidth
+  // Shares of the rate that remain.
+  std::optional<double> busy_share;     // with a busy process on every CPU
   std::optional<double> quota_share;    // with the CPU time of half the CPUs
   std::optional<double> threads_share;  // with two threads on every CPU
 };
 
-// What takes CPU time from a layer call. Without --disturb there is none of it.
+// What takes CPU time from a layer call; empty without --disturb.
 struct Disturbances {
   std::optional<BusyProcesses> busy;
   std::optional<CpuQuota> quota;
@@ -195,7 +195,7 @@ class Bench {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  // Seconds of one call.
+  // Returns the seconds of one call.
   absl::StatusOr<double> Execute(ExpertExecutor& executor, const RoutedCall& call, int tokens) {
     const auto start = std::chrono::steady_clock::now();
     RETURN_IF_ERROR(executor.Execute({.layer = 0,
@@ -208,7 +208,8 @@ class Bench {
     return Since(start);
   }
 
-  // Calls a second over some seconds: a mean, because losing the CPU makes few calls very slow.
+  // Returns the calls per second over some seconds. It is a mean, because losing the CPU makes a few calls
+  // very slow.
   absl::StatusOr<double> Rate(ExpertExecutor& executor, int tokens) {
     double seconds = 0;
     int calls = 0;
@@ -219,7 +220,7 @@ class Bench {
     return calls / seconds;
   }
 
-  // By turns, so that a drift of the machine's speed meets all.
+  // Measured alternately, so that a change of the machine's speed affects all of them.
   absl::Status Disturb(int tokens, Point& point) {
     const auto& [busy, quota, crowded] = disturbances_;
     std::vector<double> beside_busy, in_quota, in_crowd;
@@ -255,7 +256,7 @@ class Bench {
   std::vector<float> hidden_, out_;
 };
 
-// The peak of the unit that a format's fast kernels would use.
+// Returns the peak of the unit that a format's fast kernels would use.
 double PeakFor(const Peaks& peaks, WeightFormat format) {
   const bool integers = format != WeightFormat::kBf16 && format != WeightFormat::kFp8;
   if (integers && peaks.int8) return *peaks.int8;
@@ -371,7 +372,7 @@ absl::Status RunAll(const MoeBenchOptions& options) {
   Bench bench(options, routing, checkpoint, *executor, limits, disturbances);
   for (const int tokens : options.tokens) {
     const double peak =
-        PeakFor(limits.MeasurePeaks(isa), format);  // beside each point: the machine may be shared
+        PeakFor(limits.MeasurePeaks(isa), format);  // for each point, because the machine may be shared
     ASSIGN_OR_RETURN(const Point point, bench.Run(tokens));
     std::puts(Format({options, routing, isa, cpus.size(), tokens, peak}, point).c_str());
     std::fflush(stdout);

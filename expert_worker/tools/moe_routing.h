@@ -1,8 +1,8 @@
-// Layer calls as a router would make them, for the benchmark of an MoE layer.
+// Layer calls as a model's gate would make them, for the benchmark of an MoE layer.
 //
-// Uniform: every choice is a random expert; where a call touches less than half of those held, it takes none
-// of the call before, so that weights come from memory. Skewed: expert e with probability 1 / (e + 1), which
-// is Zipf's law. Single-threaded; the same calls in every run.
+// Uniform: every choice is a random expert. If a call touches less than half of the held experts, it takes
+// none of those of the call before, so that weights are read from memory. Skewed: expert e has probability 1
+// / (e + 1), which is Zipf's law. Single-threaded; the calls are the same in every run.
 #pragma once
 
 #include <random>
@@ -13,8 +13,8 @@
 namespace numoe::worker {
 
 struct MoeRouting {
-  int experts = 0;  // of the model: the router chooses from all of them
-  int held = 0;     // experts e with e % (experts / held) == 0 are in memory, and computed
+  int experts = 0;  // of the model: the gate chooses from all of them
+  int held = 0;     // experts e with e % (experts / held) == 0 are in memory and computed
   int per_token = 8;
   bool skewed = false;
 
@@ -24,7 +24,7 @@ struct MoeRouting {
 struct RoutedCall {
   std::vector<ExpertId> experts;  // [tokens, per_token], distinct within a token
   std::vector<float> weights;
-  int distinct = 0;  // held experts that it touches
+  int distinct = 0;  // number of held experts that the call touches
   int rows = 0;      // (token, held expert) pairs
 };
 

@@ -14,7 +14,7 @@
 namespace numoe::worker {
 namespace {
 
-constexpr int64_t kOffsets = 4096;    // how many places in the pool a matrix may begin at
+constexpr int64_t kOffsets = 4096;    // the number of places in the pool where a matrix may begin
 constexpr int64_t kOffsetStep = 256;  // bytes
 static_assert(kOffsetStep % 64 == 0, "matrices begin on whole cache lines");
 
@@ -31,7 +31,7 @@ int64_t BytesFor(MatrixFormat format, GgmlType ggml, int64_t weights) {
   return format == MatrixFormat::kFp8Block ? weights : weights * 2;
 }
 
-// Scales of 32 to 63 for d = `scale` / 48, and minima of 7.5 times their scale.
+// Scales are 32 to 63 for d = `scale` / 48, and minima are 7.5 times their scale.
 void PutQ4KScales(std::byte* block, float scale, std::mt19937_64& random) {
   const float d = scale / 48, dmin = 7.5f * d;
   const uint16_t factors[2] = {EncodeF16(d), EncodeF16(dmin)};
@@ -46,8 +46,8 @@ void PutQ4KScales(std::byte* block, float scale, std::mt19937_64& random) {
   std::memcpy(block + sizeof factors, packed, sizeof packed);
 }
 
-// A block of weights around zero with a deviation of about `scale`: random codes, which then deviate by 4.6
-// where they are uniform, by 67 as IQ4's values, by 5.9 as MXFP4's and by 18.5 as Q6_K's.
+// Writes a block of weights around zero with a deviation of about `scale`. Codes are random; their deviation
+// is 4.6 where they are uniform, 67 as IQ4's values, 5.9 as MXFP4's and 18.5 as Q6_K's.
 void PutBlock(GgmlType type, std::byte* block, float scale, std::mt19937_64& random) {
   const auto put = [block](size_t at, float value) {
     const uint16_t bits = EncodeF16(value);
@@ -115,8 +115,9 @@ SyntheticCheckpoint::SyntheticCheckpoint(const SyntheticOptions& options)
     size_t i = 0;
     Fill<uint16_t>(pool_, bytes / 2, [&] {
       if (levels == 0) return EncodeBf16(normal(random));
-      // A code times a power of two, with the largest code in every group: loading quantises it without a
-      // loss. Of either sign, or all outputs of a row would share an error.
+      // A code times a power of two, with the largest code in every group, so that loading quantises it
+      // without loss. The code may have either sign, because otherwise all outputs of a row would share an
+      // error.
       const auto code = static_cast<int>(random() % static_cast<unsigned>(2 * levels + 1)) - levels;
       return EncodeBf16(static_cast<float>(i++ % 32 != 0 ? code : code < 0 ? -levels : levels) * step);
     });

@@ -1,9 +1,10 @@
-// A checkpoint of one MoE layer with random weights, in memory, for benchmarks of shapes no disk here holds.
+// A checkpoint of one MoE layer with random weights, in memory, for benchmarks of shapes that do not fit on a
+// disk.
 //
-// All experts of the layer are windows into one pool of random weights, each at an offset of its own: making
-// them costs little, and what the executor packs from them is as incompressible as real weights. For int8 and
-// int4 the BF16 weights are such that quantising them loses nothing, so that errors are those of the kernels.
-// Scales are such that a layer's output has about the magnitude of its input.
+// All experts of the layer are windows into one pool of random weights, each at an offset of its own. That is
+// cheap to create, and what the executor packs from it is as incompressible as real weights. For int8 and
+// int4 the BF16 weights are chosen such that quantising them is lossless, so that errors come from the
+// kernels only. Scales are chosen such that a layer's output has about the magnitude of its input.
 #pragma once
 
 #include <vector>
@@ -40,9 +41,9 @@ class SyntheticCheckpoint final : public Checkpoint {
  private:
   ModelConfig config_;
   MatrixFormat stored_;
-  GgmlType ggml_;                  // where stored_ is kGgml
+  GgmlType ggml_;                  // if stored_ is kGgml
   std::vector<std::byte> pool_;    // codes or elements
-  std::vector<std::byte> scales_;  // BF16 for INT4 groups, F32 for FP8 blocks; none: GGUF blocks
+  std::vector<std::byte> scales_;  // BF16 for INT4 groups, F32 for FP8 blocks; empty for GGUF blocks
 };
 
 }  // namespace numoe::worker

@@ -36,11 +36,11 @@ static_assert(std::all_of(std::begin(kPayloads), std::end(kPayloads),
                           [](const Payload& payload) { return payload.bytes <= kSlotBytes; }));
 static_assert(kFanOutBytes <= kSlotBytes);
 
-// A child process; killed when this program ends, however it ends.
+// A child process. It is killed when this program ends, however that happens.
 class Child {
  public:
   explicit Child(const std::function<void()>& body) : pid_(fork()) {
-    if (pid_ < 0) std::abort();  // or the destructor would kill all processes of this user
+    if (pid_ < 0) std::abort();  // otherwise the destructor would kill all processes of this user
     if (pid_ != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     body();
@@ -97,8 +97,8 @@ void MailboxRound(const std::vector<MailboxEcho*>& echoes, const std::vector<cha
   }
 }
 
-// The same service definition as the product's: a unary call and a stream that give the payload back. The
-// unary one carries it in a handshake-sized message, Handshake's description.
+// The same service definition as the product's: a unary call and a stream that return the payload. The unary
+// call carries it in the description of a handshake.
 class EchoService final : public v1::ExpertWorker::Service {
   grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest* request,
                          v1::HandshakeReply* reply) override {
@@ -133,7 +133,8 @@ std::unique_ptr<Child> StartGrpcEcho(const std::string& address, int cpu) {
 }  // namespace
 
 int RunTransportBench(bool json) {
-  // Every child before the first gRPC call of this process: gRPC does not survive a fork.
+  // All children are started before the first gRPC call of this process, because gRPC does not survive a
+  // fork.
   const std::string address = fmt::format("unix:/tmp/numoe-bench-{}.sock", getpid());
   const std::unique_ptr<Child> grpc_child = StartGrpcEcho(address, 1);
   std::vector<MailboxEcho> mailboxes;

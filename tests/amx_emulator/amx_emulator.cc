@@ -12,7 +12,7 @@
 namespace numoe::amx_emulator {
 namespace {
 
-// initial-exec: the first access must not allocate, it happens inside a signal handler.
+// initial-exec, because the first access happens inside a signal handler and must not allocate.
 thread_local TileUnit tile_unit __attribute__((tls_model("initial-exec")));
 
 std::atomic<uint64_t> op_counts[kOps];
@@ -30,7 +30,8 @@ Registers RegistersOf(const ucontext_t& context) {
   return out;
 }
 
-// What went wrong, and the signal with its default action, as the kernel would end the process.
+// Prints what went wrong and raises the signal with its default action, in the way in which the kernel would
+// end the process.
 [[noreturn]] void Die(Fault fault, Op op, const char* reason) {
   const auto say = [](const char* text) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text, strlen(text));
@@ -84,7 +85,7 @@ TileUnit::Refusal Execute(const Instruction& i) {
   return "not an AMX instruction";
 }
 
-// False if the instruction at the context's program counter is not AMX.
+// Returns false if the instruction at the context's program counter is not AMX.
 bool Step(ucontext_t& context) {
   greg_t& rip = context.uc_mcontext.gregs[REG_RIP];
   const Instruction instruction = Decode(reinterpret_cast<const uint8_t*>(rip), RegistersOf(context));
@@ -105,7 +106,7 @@ void OnIllegalInstruction(int number, siginfo_t* info, void* context) {
   if (Step(*static_cast<ucontext_t*>(context))) return;
   if ((previous.sa_flags & SA_SIGINFO) != 0) return previous.sa_sigaction(number, info, context);
   if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(number);
-  signal(SIGILL, SIG_DFL);  // the instruction runs again and ends the process
+  signal(SIGILL, SIG_DFL);  // the instruction is executed again and ends the process
 }
 
 }  // namespace

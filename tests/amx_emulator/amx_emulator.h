@@ -1,11 +1,11 @@
-// Runs AMX object code on a CPU without AMX: a SIGILL handler that carries out the instruction and steps over
-// it.
+// Runs AMX object code on a CPU without AMX: a SIGILL handler that executes the instruction and continues
+// after it.
 //
-// For tests only (x86-64 Linux). Install() once; from then on every thread has its own tiles (TileUnit), as
-// on hardware. About 1e5 instructions a second. An AMX instruction that hardware would refuse goes to the
-// fault hook, by default a message and the signal that the kernel would send; any other illegal instruction
-// goes to the handler that was there before. CPUID cannot be faked: the code under test needs its own way to
-// be told that AMX is there.
+// For tests only (x86-64 Linux). Install() it once; from then on every thread has its own tiles (TileUnit),
+// like on hardware. It executes about 1e5 instructions per second. If hardware would refuse an AMX
+// instruction, the fault hook is called, which by default prints a message and raises the signal that the
+// kernel would send. Any other illegal instruction goes to the handler that was installed before. CPUID
+// cannot be faked, so the code under test needs its own way to be told that AMX is available.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@
 
 namespace numoe::amx_emulator {
 
-/// False if the signal cannot be taken. Installing twice is one installation.
+/// Returns false if the signal cannot be handled. Installing it twice has no further effect.
 bool Install();
 void Uninstall();
 
-/// Instructions carried out since the last reset, by all threads.
+/// Returns the number of instructions that all threads have executed since the last reset.
 uint64_t Count(Op op);
 void ResetCounts();
 
-/// Carries out the AMX instruction at a signal context's program counter (ucontext_t) and moves past it, for
-/// handlers of other signals. False if the emulator is not installed or the instruction is not AMX.
+/// Executes the AMX instruction at a signal context's program counter (ucontext_t) and moves the counter
+/// after it, for handlers of other signals. Returns false if the emulator is not installed, or if the
+/// instruction is not AMX.
 bool StepOver(void* context);
 
 enum class Fault : uint8_t { kInvalidOpcode, kGeneralProtection };  // #UD, #GP
-/// Runs inside the signal handler, on the faulting thread, and may siglongjmp; if it returns, the instruction
-/// is skipped. `reason` lives forever. Null: the default.
+/// The hook runs inside the signal handler on the faulting thread and may siglongjmp. If it returns, the
+/// instruction is skipped. `reason` is valid forever. null restores the default.
 using FaultHook = void (*)(Fault fault, Op op, const char* reason);
 void SetFaultHook(FaultHook hook);
 

@@ -1,5 +1,5 @@
-// Real instructions through the trap: operands, per-thread tiles, what survives, faults, and signals of
-// others.
+// Real instructions that trap: operands, tiles of each thread, what survives, faults, and signals of other
+// handlers.
 #include "tests/amx_emulator/amx_emulator.h"
 
 #include <cpuid.h>
@@ -56,7 +56,7 @@ bool CpuHasTiles() {
 class AmxEmulatorTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (CpuHasTiles()) GTEST_SKIP() << "this CPU carries out AMX instructions itself: they do not trap";
+    if (CpuHasTiles()) GTEST_SKIP() << "this CPU executes AMX instructions itself, so they do not trap";
     ASSERT_TRUE(Install());
     ResetCounts();
   }
@@ -162,9 +162,9 @@ TEST_F(AmxEmulatorTest, RegistersSurviveTheTrap) {
 sigjmp_buf jump;
 Fault seen_fault;
 Op seen_op;
-const char* seen_reason;  // a literal: a signal handler may not allocate
+const char* seen_reason;  // a literal, because a signal handler may not allocate
 
-// The fault of `code`, as "op: reason"; the test fails if there is none.
+// Returns the fault of `code` as "op: reason"; the test fails if there is none.
 template <typename F>
 std::string FaultOf(Fault expected, const F& code) {
   SetFaultHook([](Fault fault, Op op, const char* reason) {
@@ -219,7 +219,7 @@ TEST_F(AmxEmulatorTest, OtherIllegalInstructionsGoToThePreviousHandler) {
   others = 0;
   if (sigsetjmp(jump, 1) == 0) asm volatile("ud2");
   EXPECT_EQ(others, 1);
-  Release();  // AMX still runs
+  Release();  // AMX still works
   EXPECT_EQ(Count(Op::kTileRelease), 1u);
   Uninstall();
   sigaction(SIGILL, &before, nullptr);

@@ -7,7 +7,7 @@ namespace {
 
 enum Prefix : unsigned { kNoPrefix, k66, kF3, kF2 };  // VEX.pp
 
-// Fields of a VEX instruction up to its ModRM byte.
+// The fields of a VEX instruction up to its ModRM byte.
 struct Vex {
   Prefix prefix = kNoPrefix;
   unsigned opcode = 0;
@@ -46,7 +46,7 @@ const uint8_t* SkipPrefixes(const uint8_t* p, AddressMode& mode) {
   }
 }
 
-// Null: not a three-byte VEX prefix of map 0F38 with W = L = 0.
+// Returns null unless it is a three-byte VEX prefix of map 0F38 with W = L = 0.
 const uint8_t* ReadVex(const uint8_t* p, Vex& vex) {
   constexpr unsigned kMap0f38 = 2;
   if (p[0] != 0xc4 || (p[1] & 0x1fu) != kMap0f38 || (p[2] & 0x84u) != 0) return nullptr;
@@ -65,7 +65,7 @@ const uint8_t* ReadVex(const uint8_t* p, Vex& vex) {
 }
 
 struct Address {
-  uint64_t base = 0;   // without the index
+  uint64_t base = 0;   // without the index register
   uint64_t index = 0;  // scaled
   bool has_sib = false;
   bool rip_relative = false;
@@ -78,8 +78,8 @@ int64_t ReadDisplacement32(const uint8_t*& p) {
   return value;
 }
 
-// The memory operand behind ModRM; RIP-relative and 8-bit displacements need nothing after it in AMX (no
-// immediates).
+// Decodes the memory operand after ModRM. RIP-relative and 8-bit displacements are the end of an AMX
+// instruction, because there are no immediates.
 Address ReadAddress(const uint8_t*& p, const Vex& vex, const Registers& registers) {
   Address out;
   bool base_is_displacement = vex.rm_low == 5 && vex.mod == 0;

@@ -1,8 +1,7 @@
-// Decoding of the AMX instructions: from machine code and general registers to an operation with its
-// operands.
+// Decodes AMX instructions: from machine code and general registers to an operation with its operands.
 //
-// AMX instructions are VEX-encoded in map 0F38 with W = L = 0 (Intel SDM vol. 2); what is not one of them, or
-// is one in an encoding that the reference calls #UD, decodes to kNone. Pure: reads the code bytes only,
+// AMX instructions are VEX-encoded in map 0F38 with W = L = 0 (Intel SDM vol. 2). Other instructions, and
+// encodings that the reference calls #UD, decode to kNone. A pure function: it reads only the code bytes,
 // never the operands' memory.
 #pragma once
 
@@ -29,7 +28,7 @@ inline constexpr int kOps = static_cast<int>(Op::kDotBf16) + 1;
 /// The mnemonic ("tileloadd"), for messages.
 const char* OpName(Op op);
 
-/// What an operand's address is computed from.
+/// The registers from which an operand's address is computed.
 struct Registers {
   uint64_t general[16];  // in encoding order: rax rcx rdx rbx rsp rbp rsi rdi r8 ... r15
   uint64_t fs_base;

@@ -11,7 +11,7 @@ namespace {
 
 InstructionCounts* counts = nullptr;
 
-// The opcode map and opcode of a VEX or EVEX instruction; map 0 if it is neither.
+// Returns the opcode map and opcode of a VEX or EVEX instruction; map 0 if it is neither.
 struct Opcode {
   unsigned map = 0;
   unsigned code = 0;
@@ -31,7 +31,7 @@ Opcode OpcodeAt(const uint8_t* p) {
   }
 }
 
-// Moves of map 1 (0F): between registers and memory, of masks, and vzeroupper.
+// Returns whether it is a move of map 1 (0F): between registers and memory, of masks, or vzeroupper.
 bool IsMove(unsigned code) {
   constexpr uint8_t kMoves[] = {0x10, 0x11, 0x12, 0x13, 0x16, 0x17, 0x28, 0x29, 0x2b, 0x6e,
                                 0x6f, 0x77, 0x7e, 0x7f, 0x90, 0x91, 0x92, 0x93, 0xd6, 0xe7};
@@ -45,7 +45,7 @@ bool IsBroadcast(unsigned code) {  // of map 2 (0F38)
   return (code >= 0x18 && code <= 0x1b) || (code >= 0x58 && code <= 0x5b) || (code >= 0x78 && code <= 0x7c);
 }
 
-// Called before each instruction, which the context's program counter points at.
+// Called before each instruction; the context's program counter points to it.
 void OnStep(int, siginfo_t*, void* context) {
   auto& state = *static_cast<ucontext_t*>(context);
   while (true) {
@@ -57,7 +57,8 @@ void OnStep(int, siginfo_t*, void* context) {
       return;
     }
     ++counts->tile[static_cast<size_t>(op)];
-    // The next trap comes behind the next instruction that runs: one that is emulated here must not hide it.
+    // The next trap comes after the next instruction that the CPU executes, so an instruction that is
+    // emulated here is counted here.
     if (!StepOver(context)) return;
   }
 }
@@ -74,7 +75,7 @@ bool IsVectorOperation(const uint8_t* code) {
 }
 
 InstructionCounts CountInstructions(absl::FunctionRef<void()> code) {
-  NUMOE_CHECK(counts == nullptr) << "one thread counts at a time";
+  NUMOE_CHECK(counts == nullptr) << "only one thread may count at a time";
   InstructionCounts result;
   counts = &result;
   struct sigaction action = {}, before;
@@ -83,7 +84,8 @@ InstructionCounts CountInstructions(absl::FunctionRef<void()> code) {
   sigemptyset(&action.sa_mask);
   NUMOE_CHECK_EQ(sigaction(SIGTRAP, &action, &before), 0);
   constexpr uint64_t kTrapFlag = 0x100;
-  // The stack below the pointer is the compiler's (red zone): step over it before pushing.
+  // The compiler uses the stack below the pointer (red zone), so the pointer is moved past it before the
+  // push.
   asm volatile(
       "lea -128(%%rsp), %%rsp\npushfq\norq %0, (%%rsp)\npopfq\nlea 128(%%rsp), %%rsp" ::"i"(kTrapFlag)
       : "cc", "memory");

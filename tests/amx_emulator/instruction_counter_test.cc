@@ -1,4 +1,4 @@
-// Single steps through code whose instructions are written down here, tile instructions among them.
+// Single steps through code with known instructions, including tile instructions.
 #include "tests/amx_emulator/instruction_counter.h"
 
 #include <cstdint>
@@ -20,7 +20,7 @@ TEST(InstructionCounterTest, EveryInstructionOnce) {
   };
   const uint64_t counted = CountedBy(loop, &InstructionCounts::all);
   EXPECT_GE(counted, 400u);
-  EXPECT_LE(counted, 410u) << "the loop and a few around it";
+  EXPECT_LE(counted, 410u) << "the loop and a few instructions around it";
   EXPECT_EQ(CountedBy(loop, &InstructionCounts::vector), 0u);
 }
 
@@ -64,7 +64,7 @@ TEST(InstructionCounterTest, TileInstructionsRunAndHideNothing) {
             : "xmm2");
   });
   EXPECT_EQ(counts.Tile(Op::kTileRelease), 3u);
-  EXPECT_EQ(counts.vector, 2u) << "an instruction behind an emulated one is counted too";
+  EXPECT_EQ(counts.vector, 2u) << "an instruction after an emulated one is counted, too";
   Uninstall();
 }
 

@@ -1,4 +1,4 @@
-// Encodings as the GNU assembler writes them, and near misses that hardware refuses.
+// Encodings that the GNU assembler writes, and similar ones that hardware refuses.
 #include "tests/amx_emulator/instruction.h"
 
 #include <string>
@@ -145,7 +145,7 @@ TEST(InstructionTest, RegisterOperands) {
   }
 }
 
-TEST(InstructionTest, WhatIsNotAmxIsLeftAlone) {
+TEST(InstructionTest, OtherInstructionsAreNotDecoded) {
   const std::pair<const char*, Code> cases[] = {
       {"ud2", {0x0f, 0x0b}},
       {"vpshufb", {0xc4, 0xe2, 0x69, 0x00, 0xd9}},

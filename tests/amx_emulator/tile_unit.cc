@@ -42,8 +42,8 @@ class ScopedMxcsr {
   const unsigned saved_;
 };
 
-// One row of C, in fp32: sums over k of A's pairs with B's rows of pairs. Not inline: the compiler may move
-// arithmetic across a change of MXCSR, but not a call.
+// Computes one row of C in fp32: sums over k of A's pairs times B's rows of pairs. It is not inline, because
+// the compiler may move arithmetic across a change of MXCSR, but not across a call.
 [[gnu::noinline]] void DotBf16Row(const uint8_t* a, const uint8_t (*b)[kTileRowBytesMax], int pairs,
                                   int outputs, uint8_t* c) {
   float even[kTileRowBytesMax / 4] = {};
@@ -116,7 +116,7 @@ TileUnit::Refusal TileUnit::CheckTile(unsigned tile) const {
   if (palette_ == 0) return "tiles are not configured";
   if (tile >= kTiles) return "tile number above 7";
   if (rows_[tile] == 0) return "the tile is not in the configuration";
-  if (row_bytes_[tile] % 4 != 0) return "the tile's row bytes are no multiple of 4";
+  if (row_bytes_[tile] % 4 != 0) return "the tile's row bytes are not a multiple of 4";
   return nullptr;
 }
 
@@ -132,7 +132,8 @@ TileUnit::Refusal TileUnit::CheckDot(DotTiles t) const {
   return nullptr;
 }
 
-// Every write zeroes what lies outside the tile's configured size and restarts interrupted loads from row 0.
+// Every write zeroes the part of the tile outside of its configured size, and restarts interrupted loads from
+// row 0.
 void TileUnit::FinishWrite(unsigned tile) {
   const int rows = rows_[tile];
   const int bytes = row_bytes_[tile];
@@ -151,7 +152,7 @@ TileUnit::Refusal TileUnit::Zero(unsigned tile) {
 
 TileUnit::Refusal TileUnit::Load(unsigned tile, uint64_t base, uint64_t stride) {
   if (Refusal refusal = CheckTile(tile)) return refusal;
-  if (start_row_ >= rows_[tile]) return "start row lies outside the tile";
+  if (start_row_ >= rows_[tile]) return "start row is outside the tile";
   for (uint64_t r = start_row_; r < rows_[tile]; ++r) {
     std::memcpy(data_[tile][r], reinterpret_cast<const void*>(base + r * stride), row_bytes_[tile]);
   }
@@ -161,7 +162,7 @@ TileUnit::Refusal TileUnit::Load(unsigned tile, uint64_t base, uint64_t stride) 
 
 TileUnit::Refusal TileUnit::Store(unsigned tile, uint64_t base, uint64_t stride) {
   if (Refusal refusal = CheckTile(tile)) return refusal;
-  if (start_row_ >= rows_[tile]) return "start row lies outside the tile";
+  if (start_row_ >= rows_[tile]) return "start row is outside the tile";
   for (uint64_t r = start_row_; r < rows_[tile]; ++r) {
     std::memcpy(reinterpret_cast<void*>(base + r * stride), data_[tile][r], row_bytes_[tile]);
   }

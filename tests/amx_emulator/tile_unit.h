@@ -1,10 +1,11 @@
 // The state and arithmetic of Intel AMX in software: eight tiles, their configuration, the dot products.
 //
-// Bit for bit what the instruction set reference prescribes (Intel SDM vol. 2, "Intel AMX Instruction Set
-// Reference"): INT8 sums wrap; BF16 sums run in even and odd lanes by fused multiply-add from +0, then even +
-// odd, then + C, with denormals taken as zero, results flushed, rounding to nearest, whatever MXCSR says. An
-// operation that real hardware would refuse returns why and changes nothing. Owned by one thread; touches no
-// library code that could allocate, because it runs inside a signal handler.
+// It gives bit for bit what the instruction set reference specifies (Intel SDM vol. 2, "Intel AMX Instruction
+// Set Reference"). INT8 sums wrap. BF16 sums are added in even and odd lanes by fused multiply-add, beginning
+// with +0, then even + odd, then + C, with denormal inputs taken as zero, denormal results flushed to zero,
+// and rounding to nearest, whatever MXCSR says. If real hardware would refuse an operation, the reason is
+// returned and nothing is changed. One thread owns an object. It uses no library code that could allocate,
+// because it runs inside a signal handler.
 #pragma once
 
 #include <cstdint>
@@ -25,21 +26,23 @@ struct DotTiles {
 
 class TileUnit {
  public:
-  /// A reason why the hardware would fault, or nullptr.
+  /// Returns the reason why the hardware would fault, or nullptr.
   using Refusal = const char*;
 
-  /// LDTILECFG and STTILECFG; `config` is 64 bytes. A refused configuration is #GP, every other refusal #UD.
+  /// LDTILECFG and STTILECFG. `config` has 64 bytes. A refused configuration is #GP, every other refusal is
+  /// #UD.
   Refusal LoadConfig(const uint8_t* config);
   void StoreConfig(uint8_t* config) const;
-  /// TILERELEASE: back to the state before any configuration.
+  /// TILERELEASE: returns to the state before any configuration.
   void Release();
 
   Refusal Zero(unsigned tile);
-  /// TILELOADD: row r of the tile from address base + r * stride, up to the tile's configured size; the rest
-  /// is zero.
+  /// TILELOADD: loads row r of the tile from address base + r * stride, up to the tile's configured size; the
+  /// rest becomes zero.
   Refusal Load(unsigned tile, uint64_t base, uint64_t stride);
   Refusal Store(unsigned tile, uint64_t base, uint64_t stride);
-  /// TDPB{SS,SU,US,UU}D: bytes of A and B signed or not, sums of four products to INT32.
+  /// TDPB{SS,SU,US,UU}D: adds sums of four products in INT32, where the bytes of A and B are signed or
+  /// unsigned.
   Refusal DotInt8(DotTiles tiles, bool a_signed, bool b_signed);
   /// TDPBF16PS.
   Refusal DotBf16(DotTiles tiles);
@@ -49,7 +52,7 @@ class TileUnit {
   Refusal CheckDot(DotTiles tiles) const;
   void FinishWrite(unsigned tile);
 
-  uint8_t palette_ = 0;  // 0: not configured
+  uint8_t palette_ = 0;  // 0 if not configured
   uint8_t start_row_ = 0;
   uint16_t row_bytes_[kTiles] = {};
   uint8_t rows_[kTiles] = {};

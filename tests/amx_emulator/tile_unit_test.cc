@@ -1,4 +1,4 @@
-// Tiles against scalar models written from the reference's pseudocode; every refusal.
+// Compares tiles with scalar models written from the reference's pseudocode, and tests every refusal.
 #include "tests/amx_emulator/tile_unit.h"
 
 #include <bit>
@@ -71,7 +71,7 @@ TEST(TileUnitTest, Int8ProductsWithEverySignednessWrap) {
     const bool b_signed = trial / 2 % 2 == 1;
     const auto a = RandomWords(s.m * s.k, random);
     const auto b = RandomWords(s.k * s.n, random);
-    const auto c = RandomWords(s.m * s.n, random);  // anywhere in the 32 bits, so that some sums wrap
+    const auto c = RandomWords(s.m * s.n, random);  // any value of 32 bits, so that some sums wrap
     const auto got = RunDot(s, a, b, c, [&](TileUnit& u) { return u.DotInt8(kDot, a_signed, b_signed); });
     for (int m = 0; m < s.m; ++m) {
       for (int n = 0; n < s.n; ++n) {
@@ -211,7 +211,7 @@ TEST(TileUnitTest, StartRowContinuesAnInterruptedLoad) {
   EXPECT_EQ(out[1], 9u);
   config.bytes[1] = 2;
   ASSERT_EQ(Why(unit.LoadConfig(config.bytes)), "");
-  EXPECT_EQ(Why(unit.Load(0, Address(in), 4)), "start row lies outside the tile");
+  EXPECT_EQ(Why(unit.Load(0, Address(in), 4)), "start row is outside the tile");
 }
 
 TEST(TileUnitTest, RefusesBadConfigurations) {
@@ -242,7 +242,7 @@ TEST(TileUnitTest, RefusesBadOperands) {
   ASSERT_EQ(Why(unit.LoadConfig(config.bytes)), "");
   EXPECT_EQ(Why(unit.Load(7, Address(memory), 64)), "the tile is not in the configuration");
   EXPECT_EQ(Why(unit.Zero(8)), "tile number above 7");
-  EXPECT_EQ(Why(unit.Zero(3)), "the tile's row bytes are no multiple of 4");
+  EXPECT_EQ(Why(unit.Zero(3)), "the tile's row bytes are not a multiple of 4");
   EXPECT_EQ(Why(unit.DotBf16({0, 1, 2})), "");
   EXPECT_EQ(Why(unit.DotBf16({0, 1, 1})), "the three tiles are not distinct");
   EXPECT_EQ(Why(unit.DotBf16({0, 1, 7})), "the tile is not in the configuration");

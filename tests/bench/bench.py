@@ -4,8 +4,8 @@
   bench.py record FILE.jsonl -- COMMAND...    runs COMMAND --runs times, appends the medians with machine and commit
   bench.py compare FILE.jsonl -- COMMAND...   runs it, prints each figure beside this machine's last baseline
 
-COMMAND prints one JSON object a line. Strings and whole numbers identify a line, the other numbers are its figures.
-Timings never decide a test: compare exits 1 only when told --tolerance and a figure is further off than that.
+COMMAND prints one JSON object in each line. Strings and whole numbers identify a line, the other numbers are its figures.
+Timings never decide a test: compare exits with 1 only with --tolerance, if a figure differs by more than that.
 A baseline may carry a "commit_note" that qualifies its commit; compare does not take it for part of the identity.
 """
 import argparse
@@ -18,7 +18,7 @@ import sys
 
 
 def machine():
-    """What the figures depend on and a reader can compare."""
+    """The properties of the machine on which the figures depend."""
     facts = {}
     with open("/proc/cpuinfo", encoding="ascii") as f:
         for line in f:

@@ -3,9 +3,9 @@
 
   compare_tokenizers.py VOCABULARY --bench BINARY [--json]
 
-VOCABULARY holds a tiktoken.model and tokenizer_config.json (Kimi's). The Hugging Face tokenisers are made of the same ranks
-with the pre-tokenisers of Qwen3 and DeepSeek, so no other vocabulary is needed. Besides the texts of the benchmark there
-is one of random characters of all scripts. Ids must be equal: exits 1 where they are not. Prints MB/s and the ratio.
+VOCABULARY is a folder with Kimi's tiktoken.model and tokenizer_config.json. The Hugging Face tokenisers are made from the same ranks
+with the pre-tokenisers of Qwen3 and DeepSeek, so no other vocabulary is needed. In addition to the texts of the benchmark there is one
+of random characters of all scripts. Exits with 1 if the ids differ. Prints MB/s and the ratio.
 Needs tiktoken, tokenizers, transformers (tests/requirements.txt).
 """
 import argparse

@@ -4,10 +4,12 @@
   make_checkpoint.py qwen3-30b DIR [--layers 10]                 Qwen3-30B-A3B, BF16, 1.2 GB a layer
   make_checkpoint.py qwen3-30b FILE.gguf [--type Q4_K_M]         the same as GGUF, tensors as llama-quantize types them
   make_checkpoint.py k2 DIR [--layers 3] [--experts 64]          Kimi-K2-Thinking, one dense layer, INT4 experts
+  make_checkpoint.py k2 DIR --layers 61 --experts 384 --holes    all of Kimi-K2-Thinking without its weights
 
-Standard library only. Weights are windows into one pool of random bits with small exponents, so that activations stay in
-range; nothing is learnt from what such a model says. There is no tokeniser, numoe-bench model needs none; with --tokenizer MODEL,
-a folder like deploy/models/nano, that one's is copied and its vocabulary taken, so that daemons can serve it.
+Standard library only. Weights are windows into one pool of random bits with small exponents, so that activations stay in range; the
+model's answers mean nothing. With --holes the weights are holes in the files, which read as zeros and take no space on the disk: that
+makes a model of full size within a second, for programs that read headers and plan memory. There is no tokeniser, because numoe-bench
+model needs none. --tokenizer MODEL copies that of a folder like deploy/models/nano and uses its vocabulary, so that daemons can serve it.
 """
 import argparse
 import json
@@ -129,7 +131,7 @@ GGML = {"F32": (0, 1, 4, ()), "BF16": (30, 1, 2, ()), "Q8_0": (8, 32, 34, ((0, 2
 
 
 def more_bits(layer, layers):
-    """Which layers llama-quantize gives more bits in mixtures like Q4_K_M."""
+    """Whether llama-quantize gives the layer more bits in mixtures like Q4_K_M."""
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
@@ -190,7 +192,7 @@ def gguf_pool(dtype, pools):
     return bytes(pool)
 
 
-def write_gguf(path, metadata, tensors):
+def write_gguf(path, metadata, tensors, holes):
     tensors = [(name, dtype, shape, math.prod(shape) // GGML[dtype][1] * GGML[dtype][2]) for name, dtype, shape in tensors]
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
     head += b"".join(gguf_string(key) + gguf_value(value) for key, value in metadata.items())
@@ -198,10 +200,13 @@ def write_gguf(path, metadata, tensors):
     for name, dtype, shape, size in tensors:
         head += gguf_string(name) + struct.pack(f"<I{len(shape)}QIQ", len(shape), *shape, GGML[dtype][0], offset)
         offset += -(-size // 32) * 32
-    pools = Pools()
-    by_type = {dtype: gguf_pool(dtype, pools) for dtype in {t[1] for t in tensors}}
     with open(path, "wb") as f:
         f.write(head + bytes(-len(head) % 32))
+        if holes:
+            f.truncate(f.tell() + offset)
+            tensors = []
+        pools = Pools()
+        by_type = {dtype: gguf_pool(dtype, pools) for dtype in {t[1] for t in tensors}}
         for number, (_, dtype, shape, size) in enumerate(tensors):
             pool = struct.pack("<f", 1.0) * shape[0] if len(shape) == 1 else by_type[dtype]
             block = GGML[dtype][2]
@@ -214,7 +219,7 @@ def write_gguf(path, metadata, tensors):
     print(f"{path}: {offset / 1e9:.2f} GB")
 
 
-def write(folder, config, tensors):
+def write(folder, config, tensors, holes):
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w", encoding="ascii") as f:
         json.dump(config, f, indent=1)
@@ -235,6 +240,9 @@ def write(folder, config, tensors):
             begin, end = header[name]["data_offsets"]
             if isinstance(source, bytes):
                 f.write(source)
+            elif holes:
+                f.truncate(f.tell() + end - begin)
+                f.seek(0, os.SEEK_END)
             elif source == "zeros":
                 f.write(bytes(end - begin))
             else:
@@ -262,6 +270,7 @@ if __name__ == "__main__":
     parser.add_argument("--experts", type=int, default=64, help="routed experts a layer, k2 only")
     parser.add_argument("--type", default="Q4_K_M", choices=["Q4_K_M", "Q8_0", "BF16"], help="of a GGUF file")
     parser.add_argument("--tokenizer", metavar="MODEL", help="folder of a model whose tokeniser and vocabulary it gets")
+    parser.add_argument("--holes", action="store_true", help="leave the weights out: zeros that take no space")
     options = parser.parse_args()
     tokens = {}
     if options.tokenizer:
@@ -272,10 +281,10 @@ if __name__ == "__main__":
         if options.folder.endswith(".gguf"):
             parser.error(f"{options.folder}: only qwen3-30b is written as GGUF; give a folder")
         shape = {**K2, "num_hidden_layers": options.layers or 3, "n_routed_experts": options.experts, **tokens}
-        write(options.folder, shape, tensors_k2(shape))
+        write(options.folder, shape, tensors_k2(shape), options.holes)
     else:
         shape = {**QWEN3_30B, "num_hidden_layers": options.layers or 10, **tokens}
         if options.folder.endswith(".gguf"):
-            write_gguf(options.folder, gguf_metadata_qwen3(shape), gguf_tensors_qwen3(shape, options.type))
+            write_gguf(options.folder, gguf_metadata_qwen3(shape), gguf_tensors_qwen3(shape, options.type), options.holes)
         else:
-            write(options.folder, shape, tensors_qwen3(shape))
+            write(options.folder, shape, tensors_qwen3(shape), options.holes)

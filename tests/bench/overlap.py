@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What --two-batch-overlap gains where coordinator and worker have CPUs of their own and a network between them.
+"""Measures what --two-batch-overlap gains if coordinator and worker have CPUs of their own and a network between them.
 
 Usage: overlap.py --bin build/release/bin --model DIR [--load prefill] [--format int8] [--coordinator-cpus 0-1] [--worker-cpus 2-3]
        [--ways off,auto,32] [--rounds 4]
-One worker serves a coordinator for each way to set the flag; they get the same load by turns, one at a time. Prints for each way
-the median over the rounds, as lines for bench.py. `prefill`: prompts of 512 tokens, one after the other. `decode`: 128 answers at
-once. DIR is of make_checkpoint.py with --tokenizer: both sides should have about as much to do.
+One worker serves a coordinator for each value of the flag; the coordinators get the same load in turn, one at a time. Prints the median
+over the rounds for each value, as lines for bench.py. The load `prefill` has prompts of 512 tokens, one after the other; `decode` has 128
+answers at once. DIR comes from make_checkpoint.py with --tokenizer; both sides should have about the same amount of work.
 """
 import argparse
 import json
@@ -23,14 +23,14 @@ sys.path.insert(0, os.path.join(ROOT, "tests/e2e"))
 from daemons import Daemon, free_port  # noqa: E402
 
 START_SECONDS = 60
-# Of each load: requests of a round, requests before the first one (auto tries both ways on 8 steps), and their lengths.
+# Each load: the requests of a round, the requests before the first round (auto tries both ways on 8 steps), and their lengths.
 LOADS = {"prefill": {"prompts": 3, "before": 9, "at_once": 1, "input_len": 512, "output_len": 1},
          "decode": {"prompts": 128, "before": 128, "at_once": 128, "input_len": 2, "output_len": 12}}
 FIGURES = {"prefill": ("input_throughput", "mean_ttft_ms"), "decode": ("output_throughput", "median_tpot_ms")}
 
 
 class Coordinator(Daemon):
-    """With the flag set one way."""
+    """A coordinator with one value of the flag."""
 
     def __init__(self, a, way, worker, folder):
         self.way, self.bin = way, a.bin
@@ -51,7 +51,7 @@ class Coordinator(Daemon):
             self.port = int(f.read())
 
     def halves(self):
-        """-> steps in halves, of all"""
+        """-> (steps in halves, all steps)"""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics") as answer:
             text = answer.read().decode()
         steps = {way: float(n) for way, n in re.findall(r'numoe_steps_by_way_total\{.*way="(\w+)".*\} (\S+)', text)}
@@ -76,7 +76,7 @@ def measure(a, coordinators):
         c.run(load, load["before"] if c.way == "auto" else 1)
     before = {c.way: c.halves() for c in coordinators}
     reports = {c.way: [] for c in coordinators}
-    for round_number in range(a.rounds):  # there and back, so that a drift favours nobody
+    for round_number in range(a.rounds):  # in both orders, so that a drift favours none of them
         for c in coordinators[::-1 if round_number % 2 else 1]:
             reports[c.way].append(c.run(load, load["prompts"]))
     for c in coordinators:

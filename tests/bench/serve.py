@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The load of numoe-bench serve on real daemons of this machine, as lines for bench.py.
+"""Runs the load of numoe-bench serve on real daemons on this machine, and prints lines for bench.py.
 
 Usage: serve.py --bin build/release/bin [--model deploy/models/nano] [--loads 8,32,inf] [--prompts 100] [--input 256] [--output 128]
 Two expert workers and a coordinator; prompts and answers of random lengths up to --input and --output; the same seed for all.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a traced request costs the coordinator, in CPU time, as a line for bench.py.
+"""Measures what a traced request costs the coordinator in CPU time, as a line for bench.py.
 
 Usage: trace_cost.py --bin build/release/bin [--model deploy/models/nano] [--pairs 20] [--requests 200] [--tokens 8]
 One coordinator with --otlp-endpoint gets the same requests with a traceparent that asks for a trace and with one that does not,
-by turns in random order; the difference is the cost of spans made, queued and sent. Counted are the threads that do so: those
-of the connections, which would idle else, and the tracer's. Model, clients and collector are not.
+alternately in random order. The difference is the cost of making, queueing and sending spans. It counts the threads that do this:
+those of the connections, which have nothing else to do, and the tracer's; it does not count the model, the clients and the collector.
 """
 import argparse
 import http.client
@@ -25,7 +25,7 @@ THREADS = ("http", "tracer")
 
 
 def cpu_seconds(pid):
-    """-> by the threads' names"""
+    """-> CPU seconds by the threads' names"""
     seconds = dict.fromkeys(THREADS, 0)
     for task in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as f:

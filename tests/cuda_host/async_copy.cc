@@ -14,7 +14,7 @@ void Land(const PendingCopy& copy) {
               static_cast<size_t>(copy.bytes - copy.source_bytes));
 }
 
-/// Lands the copies of groups before `group`, in the order of their issue.
+/// Completes the copies of groups before `group`, in the order in which they were issued.
 void LandBefore(int group) {
   Thread& me = Machine::Current().current();
   int left = 0;

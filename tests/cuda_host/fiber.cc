@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-// Present only in a program that is linked with the sanitizer.
+// These functions exist only in a program that is linked with the sanitizer.
 extern "C" {
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom,
                                                           size_t bytes);
@@ -21,8 +21,8 @@ void numoe_cuda_host_switch(void** save, void* to);
 }
 
 #if defined(__x86_64__)
-// System V ABI: rbx, rbp, r12-r15 belong to the caller, and so do the rounding modes, which kernels leave
-// alone.
+// System V ABI: rbx, rbp and r12-r15 must be preserved, and so must the rounding modes, which kernels do not
+// change.
 __asm__(
     ".text\n.globl numoe_cuda_host_switch\n.hidden numoe_cuda_host_switch\n"
     ".type numoe_cuda_host_switch,@function\nnumoe_cuda_host_switch:\n"
@@ -50,7 +50,8 @@ namespace {
 
 constexpr size_t kGuardBytes = 4096;
 
-/// The words that the first switch to a fiber pops: zeroed registers and `entry` as return address.
+/// Writes the words that the first switch to a fiber pops: zeroed registers and `entry` as the return
+/// address.
 void* InitialFrame(char* top, void (*entry)()) {
 #if defined(__x86_64__)
   constexpr int kSavedRegisters = 6;
@@ -93,7 +94,7 @@ void EnterFiber(Context& launcher) {
   const void* bottom = nullptr;
   size_t bytes = 0;
   __sanitizer_finish_switch_fiber(nullptr, &bottom, &bytes);
-  if (launcher.stack_bottom != nullptr) return;  // only the first fiber comes straight from the launcher
+  if (launcher.stack_bottom != nullptr) return;  // only the first fiber is entered directly from the launcher
   launcher.stack_bottom = bottom;
   launcher.stack_bytes = bytes;
 }

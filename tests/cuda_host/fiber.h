@@ -1,10 +1,10 @@
-// Fibers: stacks that are switched by hand on one OS thread.
+// Fibers: stacks that are switched explicitly on one OS thread.
 //
 // A Context is the launching thread or a fiber. Switching saves the callee-saved registers on the old stack
-// and returns on the new one. AddressSanitizer is told of each switch, ThreadSanitizer sees each fiber as a
-// thread of its own and a switch as no synchronisation: only what the CUDA model orders (barriers,
-// __syncwarp, launches) is declared to it by Release and Acquire, so it finds races between CUDA threads.
-// Compiled without instrumentation (CMakeLists.txt): the scheduler's own state is touched from all fibers by
+// and returns on the new one. Each switch is reported to AddressSanitizer. For ThreadSanitizer each fiber is
+// a thread, and a switch is not a synchronisation: only the synchronisations of the CUDA model (barriers,
+// __syncwarp, launches) are declared to it, by Release and Acquire, so it finds races between CUDA threads.
+// Compiled without instrumentation (CMakeLists.txt), because all fibers access the scheduler's state by
 // design.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace numoe::cuda_host {
 
-/// A kernel's frames in a debug build with sanitizers; untouched pages cost nothing.
+/// Enough for a kernel's frames in a debug build with sanitizers; untouched pages cost nothing.
 inline constexpr size_t kStackBytes = 256 << 10;
 
 struct Context {
@@ -24,17 +24,17 @@ struct Context {
   void* tsan_fiber = nullptr;
 };
 
-/// Gives the context a stack on which `entry` starts at the first switch; entry never returns.
+/// Gives the context a stack, on which `entry` starts at the first switch. `entry` must never return.
 void MakeFiber(Context& fiber, void (*entry)());
 void FreeFiber(Context& fiber);
 /// Makes the context stand for the calling OS thread.
 void AdoptThread(Context& thread);
-/// First statement of a fiber's entry: tells ASan that the switch from `launcher` is complete and learns the
-/// launcher's stack from it.
+/// Must be the first statement of a fiber's entry: tells ASan that the switch from `launcher` is complete,
+/// and gets the launcher's stack from it.
 void EnterFiber(Context& launcher);
 void SwitchFiber(Context& from, Context& to);
 
-/// Happens-before for TSan; nothing without it.
+/// Declares happens-before to TSan; does nothing in other builds.
 void Release(void* address);
 void Acquire(void* address);
 bool RunsUnderTsan();

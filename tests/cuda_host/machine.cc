@@ -12,7 +12,7 @@
 namespace numoe::cuda_host {
 namespace {
 
-constexpr size_t kSharedAlignment = 1024;  // TMA and swizzled tiles ask for it
+constexpr size_t kSharedAlignment = 1024;  // TMA and swizzled tiles need it
 constexpr unsigned char kPoison = 0xff;
 
 struct SharedSlot {
@@ -24,13 +24,14 @@ SharedSlot slots[kSlotsMax];
 std::atomic<int> slot_count;
 std::atomic<size_t> block_shared_bytes_max = kBlockSharedBytesMax;
 
-// A volatile loop, not memset: the sanitizers intercept that and would take it for an access of the kernel's.
+// A volatile loop instead of memset, because the sanitizers intercept memset and would treat it as an access
+// by the kernel.
 void Poison(void* memory, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) static_cast<volatile unsigned char*>(memory)[i] = kPoison;
 }
 
-// From the heap, so that ASan sees overruns. Under TSan past all it intercepts: the first thread of a block
-// that comes here would seem to write the memory at that moment.
+// Allocates from the heap, so that ASan detects overruns. Under TSan it avoids all intercepted functions,
+// because otherwise the first thread of a block that allocates would seem to write the memory at that moment.
 void* AllocateShared(size_t bytes, size_t alignment) {
   if (RunsUnderTsan()) {
     const long memory =
@@ -203,7 +204,7 @@ void Machine::ExitThread() {
   SwitchToNext();
 }
 
-// --- who runs next -----------------------------------------------------------------------------------------
+// --- choosing the next thread ------------------------------------------------------------------------------
 
 void Machine::MakeReady(Thread* thread) {
   thread->waits_for = nullptr;
@@ -255,7 +256,7 @@ void Machine::ReleaseBarrier() {
   barrier_.waiting = barrier_.nonzero = 0;
   ++barrier_.generation;
   Thread** waiters = barrier_.waiters;
-  for (int i = 1; i < waiting; ++i) {  // they came nearly sorted
+  for (int i = 1; i < waiting; ++i) {  // insertion sort: the threads arrive nearly sorted
     Thread* thread = waiters[i];
     int j = i;
     for (; j > 0 && waiters[j - 1]->linear > thread->linear; --j) waiters[j] = waiters[j - 1];
@@ -285,7 +286,7 @@ int Machine::Wait(int vote, Place place) {
   return barrier_.result[generation];
 }
 
-// --- lanes that meet ---------------------------------------------------------------------------------------
+// --- operations of several lanes ---------------------------------------------------------------------------
 
 void Machine::FinishMeeting(int warp_index, int index, MeetingFunction meet) {
   Warp& warp = warps_[warp_index];

@@ -1,13 +1,13 @@
 // The CUDA execution model on one OS thread: grids, blocks, warps, barriers and shared memory.
 //
-// Each OS thread that launches owns a Machine; launches on different threads run side by side. A machine runs
-// a grid's blocks one after the other, so blocks that wait for each other (cooperative launches, clusters)
-// are not modelled. Inside a block each CUDA thread is a fiber that runs until it waits, and a released warp
-// or block runs as far ahead as it can: the schedules (schedule.h) are the extremes of what CUDA allows.
-// Shared memory is filled with 0xff (NaN as float, BF16 or FP8; -1 as integer) before each block. What CUDA
-// leaves undefined stops the process (Fail) with the kernel, the block, the thread, the source line and where
-// every other thread is: divergent barriers, barriers after an exit, lanes that do not meet, copies nobody
-// waited for.
+// Each OS thread that launches kernels owns a Machine; launches on different threads run concurrently. A
+// machine runs a grid's blocks one after another, so blocks that wait for each other (cooperative launches,
+// clusters) are not supported. In a block each CUDA thread is a fiber that runs until it waits, and a
+// released warp or block runs as far ahead as it can: the schedules (schedule.h) are the extremes of what
+// CUDA allows. Shared memory is filled with 0xff (NaN as float, BF16 or FP8; -1 as integer) before each
+// block. Undefined behaviour in CUDA stops the process (Fail) with the kernel, the block, the thread, the
+// source line and the places of all other threads: divergent barriers, barriers after an exit, lanes that
+// wait in different operations, copies that no thread waited for.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ inline constexpr int kWarpLanes = 32;
 inline constexpr int kBlockThreadsMax = 1024;
 inline constexpr size_t kBlockSharedBytesMax = 227 << 10;  // sm_90; sm_80 has 163 KiB, sm_86 and sm_89 99 KiB
 inline constexpr size_t kStaticSharedBytesMax = 48 << 10;  // what ptxas allows
-inline constexpr int kPendingCopiesMax = 512;              // of one thread
+inline constexpr int kPendingCopiesMax = 512;              // per thread
 
 using Place = std::source_location;
 
-/// A cp.async that has not landed. `group` counts the issuing thread's commits.
+/// A cp.async that has not completed. `group` counts the issuing thread's commits.
 struct PendingCopy {
   void* target;
   const void* source;
@@ -42,20 +42,20 @@ struct Thread {
   uint3 index;
   int linear, lane, warp;
   bool exited;
-  const char* waits_for;  // null: could run
+  const char* waits_for;  // null if the thread can run
   Place place;
   unsigned mask;
-  PendingCopy* copies;  // [kPendingCopiesMax], by the thread's first copy
+  PendingCopy* copies;  // [kPendingCopiesMax], allocated at the thread's first copy
   int copy_count, copy_group;
 };
 
-/// One __shfl, vote, mma ...: the lanes of `mask` meet, the last one computes for all.
+/// One __shfl, vote, mma ...: the lanes of `mask` wait for each other, and the last one computes for all.
 struct Meeting {
   int kind;
   unsigned mask, arrived;
   Place place;
   void* arguments[kWarpLanes];
-  uint64_t* order;  // of a __syncwarp
+  uint64_t* order;  // only for a __syncwarp
 };
 using MeetingFunction = void (*)(void* const* arguments, unsigned lanes);
 
@@ -67,10 +67,10 @@ struct Warp {
   uint64_t order[2];
 };
 
-/// That of __syncthreads.
+/// The barrier of __syncthreads.
 struct Barrier {
   int waiting;
-  int nonzero;  // votes of __syncthreads_count and its kin
+  int nonzero;  // votes of __syncthreads_count and similar functions
   Place place;
   unsigned generation;
   int result[2];
@@ -78,7 +78,7 @@ struct Barrier {
   Thread* waiters[kBlockThreadsMax];
 };
 
-/// What a launch asks for. Limits are CUDA's.
+/// The shape of a launch, with the limits of CUDA.
 struct Grid {
   const char* kernel = "";
   dim3 blocks;
@@ -88,7 +88,7 @@ struct Grid {
 
 class Machine {
  public:
-  /// The calling OS thread's; it lives as long as the thread.
+  /// The machine of the calling OS thread, which lives as long as the thread.
   static Machine& Current() { return current_machine_ != nullptr ? *current_machine_ : Create(); }
   ~Machine();
 
@@ -102,20 +102,21 @@ class Machine {
   const Schedule& schedule() const { return schedule_; }
   uint32_t Random();
 
-  /// Storage of one static __shared__ variable.
+  /// Returns the storage of one static __shared__ variable.
   void* StaticShared(int slot);
 
-  /// Waits for all threads of the block. Returns how many came with a non-zero vote.
+  /// Waits for all threads of the block. Returns the number of non-zero votes.
   int Wait(int vote, Place place);
-  /// Returns when all live lanes of `mask` came with this kind; `meet` ran once over their arguments.
+  /// Returns when all live lanes of `mask` have called it with this kind, and `meet` has run once with their
+  /// arguments.
   void Meet(int kind, const char* name, unsigned mask, void* argument, MeetingFunction meet, Place place);
-  /// Lets every other thread that can run go first.
+  /// Lets all other threads that can run do so first.
   void Yield();
 
-  /// Prints what is wrong and where everybody is, then aborts.
+  /// Prints the error and the places of all threads, then aborts.
   [[noreturn]] void Fail(const char* what, Place place);
 
-  static constexpr int kSyncwarp = 0;  // the one kind of meeting that orders memory
+  static constexpr int kSyncwarp = 0;  // the only kind of meeting that orders memory
 
  private:
   Machine() = default;
@@ -143,7 +144,7 @@ class Machine {
   void* dynamic_shared_ = nullptr;
 
   Context launcher_;
-  Thread* current_ = nullptr;  // null: the launcher runs
+  Thread* current_ = nullptr;  // null while the launcher runs
   int thread_count_ = 0;
   int live_ = 0;
   int ready_count_ = 0;
@@ -156,14 +157,15 @@ class Machine {
   static constexpr int kSharedSlotsMax = 512;
   void* shared_[kSharedSlotsMax] = {};
   uint64_t runs_ = 0;
-  uint64_t shared_run_[kSharedSlotsMax] = {};  // the last run that had the variable
-  size_t static_bytes_ = 0;                    // of this run's kernel
+  uint64_t shared_run_[kSharedSlotsMax] = {};  // the last run that used the variable
+  size_t static_bytes_ = 0;                    // static shared memory of this run's kernel
 };
 
-/// What the device that is played allows a block, static and dynamic together. REQUIRES: no kernel runs.
+/// Sets the shared memory that the simulated device allows per block, static and dynamic together. REQUIRES:
+/// no kernel runs.
 void SetBlockSharedBytesMax(size_t bytes);
 
-/// Announces a static __shared__ variable; once per variable and process.
+/// Registers a static __shared__ variable; called once per variable and process.
 int NewSharedSlot(size_t bytes, size_t alignment);
 
 }  // namespace numoe::cuda_host

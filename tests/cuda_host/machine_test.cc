@@ -1,4 +1,5 @@
-// The host twin of CUDA itself: right kernels pass under every schedule, each class of mistake is found.
+// Tests of the CUDA execution model on the host: correct kernels pass under every schedule, and each class of
+// mistake is found.
 
 #include "tests/cuda_host/machine.h"
 
@@ -22,7 +23,7 @@ using cuda_host::RunUnderAllSchedules;
 using cuda_host::ThreadOrder;
 using execution::cuda::Mistake;
 
-// TSan reports what these kernels do wrong, which is its own way to find it.
+// TSan itself reports the races of these kernels.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kFindsRaces = true;
 #else
@@ -65,7 +66,7 @@ bool SumsRightly(Mistake mistake) {
   return true;
 }
 
-/// How many of the schedules give a wrong result.
+/// Returns the number of schedules that give a wrong result.
 template <class Right>
 int WrongSchedules(Right right) {
   int wrong = 0;
@@ -107,7 +108,7 @@ TEST(MachineTest, LateDeliveryFindsAMissingCopyWait) {
 
 TEST(MachineDeathTest, RacesAreReportedUnderTsan) {
   if (!kFindsRaces) GTEST_SKIP() << "needs TSan";
-  const auto stopped = testing::ExitedWithCode(66);  // TSan's, at exit
+  const auto stopped = testing::ExitedWithCode(66);  // TSan's exit code
   const auto run = [](const auto& kernel) {
     kernel();
     std::exit(0);
@@ -119,12 +120,12 @@ TEST(MachineDeathTest, RacesAreReportedUnderTsan) {
   EXPECT_EXIT(run([] { CopiesRightly(Mistake::kMissingBarrierAfterCopy); }), stopped, race);
 }
 
-TEST(MachineDeathTest, CopiesThatNobodyWaitsForStop) {
+TEST(MachineDeathTest, CopiesWithoutAWaitStop) {
   EXPECT_DEATH(CopiesRightly(Mistake::kCopyNobodyWaitsFor), "thread exits while its cp.async are in flight");
   EXPECT_DEATH(CopiesRightly(Mistake::kMisalignedCopy), "cp.async: an address is not aligned");
 }
 
-TEST(MachineDeathTest, CollectivesThatDoNotFitTogetherStopAndSayWhere) {
+TEST(MachineDeathTest, ContradictoryCollectivesStopAndReportTheirPlaces) {
   int out[64] = {};
   EXPECT_DEATH(
       execution::cuda::LaunchCollective(Mistake::kDivergentBarrier, out),
@@ -142,7 +143,7 @@ TEST(MachineDeathTest, CollectivesThatDoNotFitTogetherStopAndSayWhere) {
   EXPECT_EQ(out[63], 63);
 }
 
-TEST(MachineDeathTest, StaticAndDynamicSharedMemoryTogetherAreBounded) {
+TEST(MachineDeathTest, TheSumOfStaticAndDynamicSharedMemoryIsBounded) {
   int out[32] = {};
   constexpr size_t kAda = 99 << 10, kStatic = 32 << 10;
   cuda_host::SetBlockSharedBytesMax(kAda);
@@ -155,7 +156,7 @@ TEST(MachineDeathTest, StaticAndDynamicSharedMemoryTogetherAreBounded) {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-TEST(MachineDeathTest, AsanSeesOverrunsOfSharedMemory) {
+TEST(MachineDeathTest, AsanDetectsOverrunsOfSharedMemory) {
   EXPECT_DEATH(RotatesRightly(Mistake::kSharedOverrun, 1), "heap-buffer-overflow|out of bounds");
 }
 #endif
@@ -200,7 +201,7 @@ TEST(MachineTest, WarpWordsMatchTheirDefinition) {
   });
 }
 
-TEST(MachineTest, AGridMayWaitForAnotherThreadThatLaunchesToo) {
+TEST(MachineTest, AGridMayWaitForAnotherThreadThatAlsoLaunches) {
   alignas(8) uint32_t flag = 0;
   alignas(8) uint32_t answer = 0;
   std::thread waiting([&] { execution::cuda::LaunchWaitForFlag(&flag, &answer); });
@@ -210,7 +211,7 @@ TEST(MachineTest, AGridMayWaitForAnotherThreadThatLaunchesToo) {
   EXPECT_EQ(answer, 7u);
 }
 
-TEST(MachineTest, ASinkTakesLaunchesOfStreamsAndMayRunThemLaterAndAgain) {
+TEST(MachineTest, ASinkReceivesLaunchesOnStreamsAndMayRunThemLaterAndRepeatedly) {
   std::vector<std::function<void()>> taken;
   CUstream_st* const stream = reinterpret_cast<CUstream_st*>(&taken);
   cuda_host::SetLaunchSink([&](CUstream_st* on, std::function<void()> launch) {
@@ -227,7 +228,7 @@ TEST(MachineTest, ASinkTakesLaunchesOfStreamsAndMayRunThemLaterAndAgain) {
     std::thread(taken[0]).join();
     EXPECT_EQ(out[0], 2);
   }
-  EXPECT_TRUE(RotatesRightly(Mistake::kNone, 1)) << "the null stream does not go to the sink";
+  EXPECT_TRUE(RotatesRightly(Mistake::kNone, 1)) << "launches on the null stream must not go to the sink";
   cuda_host::SetLaunchSink(nullptr);
 }
 

@@ -10,7 +10,7 @@ constexpr int kBf16Kind = 60;
 constexpr int kRows = 16;     // of A and C
 constexpr int kColumns = 8;   // of B and C
 constexpr int kDepth = 16;    // columns of A, rows of B
-constexpr int kTileRows = 8;  // of an ldmatrix matrix, 16 bytes each
+constexpr int kTileRows = 8;  // per ldmatrix matrix, 16 bytes each
 
 struct LoadLane {
   uint32_t row[4];
@@ -27,7 +27,7 @@ struct MultiplyLane {
 };
 
 void CountConflicts(void* const* arguments, int matrix) {
-  unsigned seen = 0;  // 8 groups of 16 bytes make up the 32 banks
+  unsigned seen = 0;  // bit mask of bank groups: the 32 banks are 8 groups of 16 bytes
   for (int row = 0; row < kTileRows; ++row) {
     const auto* lane = static_cast<const LoadLane*>(arguments[matrix * kTileRows + row]);
     seen |= 1u << (lane->address / 16 % 8);
@@ -57,8 +57,8 @@ void MeetLoad(void* const* arguments, unsigned) {
 
 float Bf16Element(uint32_t word, int i) { return DecodeBf16(static_cast<uint16_t>(word >> 16 * i)); }
 
-/// C += A B with A [kRows][kDepth] and B [kDepth][kColumns] gathered from the lanes' registers: each register
-/// of A or B holds two consecutive elements of k.
+/// Computes C += A B, with A [kRows][kDepth] and B [kDepth][kColumns] gathered from the lanes' registers:
+/// each register of A or B holds two consecutive elements of k.
 void MeetMultiply(void* const* arguments, unsigned) {
   float a[kRows][kDepth], b[kDepth][kColumns], c[kRows][kColumns];
   const auto lane_of = [&](int lane) { return *static_cast<const MultiplyLane*>(arguments[lane]); };

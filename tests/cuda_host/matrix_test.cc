@@ -1,4 +1,4 @@
-// ldmatrix, mma.sync and the conversion words against the index formulas of the PTX manual.
+// Compares ldmatrix, mma.sync and the conversion functions with the index formulas of the PTX manual.
 
 #include "tests/cuda_host/matrix.h"
 
@@ -33,7 +33,7 @@ TEST(MatrixTest, LoadsGiveEachLaneItsPair) {
         }
       }
       for (const int matrices : {1, 2, 4}) {
-        for (int i = 0; i < matrices; ++i) {  // the same of the transposed matrix
+        for (int i = 0; i < matrices; ++i) {  // the same for the transposed matrix
           const uint16_t* at = rows + (i * 8 + lane % 4 * 2) * 8 + lane / 4;
           EXPECT_EQ(*got++, at[0] | uint32_t{at[8]} << 16) << "lane " << lane << " matrix " << i;
         }
@@ -48,7 +48,7 @@ TEST(MatrixTest, ConflictsOfLoadsAreCounted) {
   cuda_host::MatrixLoadConflicts() = {};
   execution::cuda::LaunchLoads(rows, out.data());
   EXPECT_EQ(cuda_host::MatrixLoadConflicts().loads, 14u);
-  EXPECT_EQ(cuda_host::MatrixLoadConflicts().conflicts, 0u) << "rows of 16 bytes lie in a row";
+  EXPECT_EQ(cuda_host::MatrixLoadConflicts().conflicts, 0u) << "rows of 16 bytes are contiguous";
 }
 
 TEST(MatrixDeathTest, MisalignedRowsStop) {
@@ -58,8 +58,8 @@ TEST(MatrixDeathTest, MisalignedRowsStop) {
                "ldmatrix: a row is not 16-byte aligned");
 }
 
-/// Random matrices, and the registers that the PTX manual's formulas put their elements in: per lane, element
-/// i of A is a[row][column] with the row and column below ("Matrix Fragments for mma.m16n8k16").
+/// Random matrices, and the registers that hold their elements according to the PTX manual: for each lane,
+/// element i of A is a[row][column] with the row and column below ("Matrix Fragments for mma.m16n8k16").
 struct Fragments {
   static constexpr int kDepth = 16;
   int a[16][kDepth], b[kDepth][8];
@@ -109,7 +109,7 @@ struct Fragments {
   }
 };
 
-// Small integers are exact in BF16, and their sums in every order of summation.
+// Small integers are exact in BF16, and so are their sums in every order of summation.
 TEST(MatrixTest, ProductsFollowTheManualsFragments) {
   std::vector<uint32_t> a, b;
   const Fragments fragments(1);

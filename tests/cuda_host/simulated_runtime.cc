@@ -26,22 +26,22 @@ using Work = std::vector<std::function<void()>>;
 struct SimulatedStream;
 
 struct SimulatedEvent {
-  uint64_t recorded = 0;              // enqueued so often
-  uint64_t done = 0;                  // of these have run
-  SimulatedStream* stream = nullptr;  // of the last one
+  uint64_t recorded = 0;              // records that were enqueued
+  uint64_t done = 0;                  // records that have run
+  SimulatedStream* stream = nullptr;  // stream of the last record
 };
 
 struct Operation {
   std::function<void()> work;
   SimulatedEvent* record = nullptr;
-  SimulatedEvent* wait = nullptr;  // until so many records are done:
+  SimulatedEvent* wait = nullptr;  // waits until this number of the event's records have run:
   uint64_t records = 0;
 };
 
 struct SimulatedStream {
   std::deque<Operation> operations;
 
-  // False: empty, or the next operation waits.
+  // Returns false if the stream is empty or the next operation has to wait.
   bool RunOne() {
     if (operations.empty()) return false;
     const Operation& next = operations.front();
@@ -73,8 +73,8 @@ class SimulatedMemory final : public Memory {
   const bool host_too_;
 };
 
-// Whole pages that are pinned where they lie. Who unmaps them before lets what comes to their address next
-// pass for pinned memory: its copies would be those of the old pages.
+// Whole pages that are pinned in place. If they were unmapped before they are unpinned, memory that is mapped
+// at their address later would be taken for pinned memory, and copies would read the old pages.
 class RegisteredMemory final : public Memory {
  public:
   struct All {
@@ -115,7 +115,7 @@ class SimulatedTimestamp final : public Timestamp {
   std::optional<std::chrono::steady_clock::time_point> at;
 };
 
-// The plain loops that the matrix library stands for.
+// Plain loops that replace the matrix library.
 void MultiplyOnHost(const MatrixProduct& p) {
   const auto* a = static_cast<const uint16_t*>(p.a);
   const auto* b = static_cast<const uint16_t*>(p.b);
@@ -163,7 +163,7 @@ class SimulatedRuntime final : public Runtime {
     NUMOE_CHECK(!capturing_) << "memory is allocated while a stream is captured";
     if (used_ + bytes > facts_.memory_bytes) {
       return absl::ResourceExhaustedError(
-          fmt::format("the GPU's memory: {} bytes asked for, {} of {} are free", bytes,
+          fmt::format("the GPU's memory: {} bytes requested, {} of {} are free", bytes,
                       facts_.memory_bytes - used_, facts_.memory_bytes));
     }
     return std::make_unique<SimulatedMemory>(bytes, &used_, /*host_too=*/false);
@@ -171,7 +171,7 @@ class SimulatedRuntime final : public Runtime {
   absl::StatusOr<std::unique_ptr<Memory>> AllocateHost(size_t bytes) override {
     NUMOE_CHECK(!capturing_) << "memory is allocated while a stream is captured";
     if (used_on_host_ + bytes > pinned_bytes_) {
-      return absl::ResourceExhaustedError(fmt::format("pinned host memory: {} bytes asked for, {} are free",
+      return absl::ResourceExhaustedError(fmt::format("pinned host memory: {} bytes requested, {} are free",
                                                       bytes, pinned_bytes_ - used_on_host_));
     }
     return std::make_unique<SimulatedMemory>(bytes, &used_on_host_, /*host_too=*/true);
@@ -179,16 +179,17 @@ class SimulatedRuntime final : public Runtime {
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHost(absl::Span<std::byte> memory) override {
     const auto page = static_cast<uintptr_t>(getpagesize());
     if (reinterpret_cast<uintptr_t>(memory.data()) % page != 0 || !RegisteredMemory::IsMapped(memory))
-      return absl::InternalError("pinning memory: it is not mapped, or does not begin with a page");
+      return absl::InternalError(
+          "found memory that is not mapped or does not begin with a page, expected whole pages");
     const std::lock_guard lock(registered_.mutex);
     for (const absl::Span<std::byte> other : registered_.pieces) {
       if (memory.data() < other.data() + other.size() && other.data() < memory.data() + memory.size())
-        return absl::InternalError("pinning memory: a part of it is pinned already");
+        return absl::InternalError("found memory that is already pinned in part, expected unpinned memory");
     }
     return std::make_unique<RegisteredMemory>(memory, &registered_);
   }
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHostReadOnly(absl::Span<const std::byte> memory) override {
-    // Kernels run in this process: one that writes there is ended by the mapping itself.
+    // Kernels run in this process, so a kernel that writes to read-only memory ends it.
     return RegisterHost({const_cast<std::byte*>(memory.data()), memory.size()});
   }
 
@@ -252,7 +253,8 @@ class SimulatedRuntime final : public Runtime {
   absl::StatusOr<double> SecondsBetween(const Timestamp& first, const Timestamp& last) override {
     const auto &begin = static_cast<const SimulatedTimestamp&>(first).at,
                &end = static_cast<const SimulatedTimestamp&>(last).at;
-    if (!begin || !end) return absl::InternalError("a timestamp was not reached yet");
+    if (!begin || !end)
+      return absl::InternalError("found a timestamp that was not reached yet; wait for its stream");
     return std::chrono::duration<double>(*end - *begin).count();
   }
 
@@ -280,7 +282,7 @@ class SimulatedRuntime final : public Runtime {
       Of(stream).operations.push_back({.work = std::move(step)});
     }
   }
-  // One operation, and of other streams only what it waits for.
+  // Runs one operation, and those of other streams for which it waits.
   void Advance(SimulatedStream& stream) {
     while (!stream.RunOne()) {
       const Operation& next = stream.operations.front();
@@ -288,7 +290,7 @@ class SimulatedRuntime final : public Runtime {
       Advance(*next.wait->stream);
     }
   }
-  // As far as they come.
+  // Runs all other streams as far as possible.
   void RunOthers(const SimulatedStream& but) {
     bool ran = true;
     while (std::exchange(ran, false)) {

@@ -1,5 +1,5 @@
-// Streams of the simulated runtime meet by events alone: what is not waited for comes as late as it may, or
-// as early.
+// Only events order the streams of the simulated runtime: work that is not waited for runs as late as
+// possible, or as early as possible.
 #include "tests/cuda_host/simulated_runtime.h"
 
 #include <sys/mman.h>
@@ -46,8 +46,8 @@ TEST_P(SimulatedRuntimeTest, WithoutAWaitTheOtherStreamRunsFirstOrLast) {
   EXPECT_EQ(Result(), GetParam() ? std::byte{1} : std::byte{9});
 }
 
-// Waiting for what was recorded when the wait was enqueued, not later.
-TEST_P(SimulatedRuntimeTest, AWaitIsForTheRecordBefore) {
+// A wait is for the work that was recorded before the wait was enqueued, not for later records.
+TEST_P(SimulatedRuntimeTest, AWaitIsForTheRecordBeforeIt) {
   runtime_->Record(event_, first_);
   runtime_->Wait(second_, event_);
   Read();
@@ -62,7 +62,7 @@ TEST_P(SimulatedRuntimeTest, AnEventThatWasNeverRecordedIsNotWaitedFor) {
   EXPECT_EQ(Result(), std::byte{9});
 }
 
-// The second stream may write only when the first has read.
+// The second stream may write only after the first has read.
 TEST_P(SimulatedRuntimeTest, EventsOrderBothWays) {
   runtime_->Copy(to_->device(), between_->device(), 1, second_);
   runtime_->Record(event_, second_);
@@ -73,14 +73,14 @@ TEST_P(SimulatedRuntimeTest, EventsOrderBothWays) {
   EXPECT_EQ(*between_->device(), std::byte{1});
 }
 
-// What cudaHostRegister refuses, and what it cannot see.
-TEST(PinnedMemoryTest, IsPinnedOnceAndAsLongAsItIsMapped) {
+// Cases that cudaHostRegister rejects, and one that it cannot detect.
+TEST(PinnedMemoryTest, IsPinnedOnceAndMustStayMapped) {
   const auto runtime = NewSimulatedRuntime();
   const auto page = static_cast<size_t>(getpagesize());
   void* const mapped = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(mapped, MAP_FAILED);
   auto* const bytes = static_cast<std::byte*>(mapped);
-  EXPECT_FALSE(runtime->RegisterHost({bytes + 64, page}).ok()) << "not a page's beginning";
+  EXPECT_FALSE(runtime->RegisterHost({bytes + 64, page}).ok()) << "does not begin with a page";
   auto first = runtime->RegisterHost({bytes, page});
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_FALSE(runtime->RegisterHost({bytes, 2 * page}).ok()) << "a page is pinned already";

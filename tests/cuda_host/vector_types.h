@@ -1,9 +1,9 @@
 // CUDA's built-in vector types for code that is compiled without the CUDA toolkit.
 //
-// Same names, sizes, alignment and make_ functions as in CUDA's vector_types.h (CUDA C++ programming guide,
-// "Built-in Vector Types"): a kernel that casts a pointer to uint4* makes a 16-byte access, so the types are
-// as aligned here as there, and UBSan names an address that is not. Global names on purpose: that is where
-// kernels expect them.
+// They have the same names, sizes, alignment and make_ functions as in CUDA's vector_types.h (CUDA C++
+// programming guide, "Built-in Vector Types"): a kernel that casts a pointer to uint4* makes a 16-byte
+// access, so the types have the same alignment here, and UBSan reports misaligned addresses. The names are
+// global on purpose, as kernels expect.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 namespace numoe::cuda_host {
 namespace {
 
-// Kinds of meetings: lanes that meet in different operations never complete each other's.
+// Kinds of meetings: lanes that wait in different operations never complete each other's operation.
 constexpr int kShuffleKind = 1;  // + Shuffle
 constexpr int kReduceKind = 16;  // + Reduction
 constexpr int kMatchKind = 32;
@@ -83,8 +83,8 @@ void MeetMatch(void* const* arguments, unsigned lanes) {
   }
 }
 
-/// CUDA C++ programming guide, "Warp Shuffle Functions": out of the segment means the lane's own value,
-/// except that an index wraps around.
+/// CUDA C++ programming guide, "Warp Shuffle Functions": a source outside the segment means the lane's own
+/// value, except that an index wraps around.
 int SourceLane(Shuffle how, int lane, int operand, int width) {
   const int first = lane & ~(width - 1);
   const int last = first + width - 1;

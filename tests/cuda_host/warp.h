@@ -1,7 +1,8 @@
-// Warp collectives of the host twin: shuffles, votes and reductions over the lanes of a mask.
+// Warp collectives on the host: shuffles, votes and reductions over the lanes of a mask.
 //
-// Values travel as 64 bits. A shuffle from a lane that is not in the mask is undefined in CUDA and yields all
-// ones here (NaN). None of these orders memory: only __syncwarp does (PTX ISA, "shfl.sync", "vote.sync").
+// Values are passed as 64 bits. A shuffle from a lane that is not in the mask is undefined in CUDA and
+// returns all ones here (NaN). None of these operations orders memory; only __syncwarp does (PTX ISA,
+// "shfl.sync", "vote.sync").
 #pragma once
 
 #include <cstdint>
@@ -15,11 +16,11 @@ namespace numoe::cuda_host {
 enum class Shuffle { kIndex, kXor, kDown, kUp };
 enum class Reduction { kAdd, kMinSigned, kMaxSigned, kMin, kMax, kAnd, kOr, kXor, kBallot };
 
-/// The value of the lane that `how` and `operand` name inside segments of `width` lanes.
+/// Returns the value of the lane that `how` and `operand` select within segments of `width` lanes.
 uint64_t ShuffleBits(Shuffle how, unsigned mask, uint64_t bits, int operand, int width, Place place);
-/// kBallot: the lanes that came with a non-zero value.
+/// Returns the reduction over the lanes; for kBallot, the mask of lanes with a non-zero value.
 unsigned ReduceBits(Reduction how, const char* name, unsigned mask, unsigned value, Place place);
-/// The lanes that came with the same value as the caller.
+/// Returns the mask of lanes that have the same value as the caller.
 unsigned MatchBits(unsigned mask, uint64_t bits, Place place);
 
 template <class T>

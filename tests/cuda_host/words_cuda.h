@@ -1,9 +1,9 @@
-// CUDA's own words for code that g++ compiles: qualifiers, indices, barriers, shuffles, votes, atomics, bits.
+// CUDA's own functions for code that g++ compiles: qualifiers, indices, barriers, shuffles, votes, atomics,
+// bits.
 //
-// Names and meaning are those of the CUDA C++ programming guide, so that a kernel reads the same to both
-// compilers; included by words_host.h only. Each call passes its source line on for the diagnoses of
-// machine.h. Loads of flags and __nanosleep let other threads of the block run, so a spin loop around them
-// ends.
+// Names and meanings are those of the CUDA C++ programming guide, so that both compilers accept the same
+// kernel; included by words_host.h only. Each call passes on its source line for the diagnoses of machine.h.
+// Loads of flags and __nanosleep let other threads of the block run, so a spin loop with them ends.
 #pragma once
 
 #include <bit>
@@ -143,7 +143,7 @@ T atomicMin(T* address, T value) {
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-/// A spinning grid waits for another OS thread: gives that one the core, too.
+/// A spinning grid waits for another OS thread, so this yields the core to it as well.
 inline void __nanosleep(unsigned nanoseconds) {
   numoe::cuda_host::Machine::Current().Yield();
   std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
@@ -163,7 +163,7 @@ inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __popcll(unsigned long long bits) { return std::popcount(bits); }
 inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
-/// Four bytes picked out of the eight of {high, low} by the nibbles of `selector`.
+/// Returns four of the eight bytes of {high, low}, selected by the nibbles of `selector`.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   const uint64_t bytes = uint64_t{high} << 32 | low;
   unsigned result = 0;
@@ -173,7 +173,7 @@ inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
   }
   return result;
 }
-/// sum + the four products of signed bytes.
+/// Returns sum + the four products of signed bytes.
 inline int __dp4a(int a, int b, int sum) {
   for (int i = 0; i < 4; ++i) sum += static_cast<int8_t>(a >> 8 * i) * static_cast<int8_t>(b >> 8 * i);
   return sum;

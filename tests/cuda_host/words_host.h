@@ -1,9 +1,8 @@
-// The kernels' vocabulary on the host: what coordinator/execution/device/cuda/words.h stands for without
-// nvcc.
+// The words of coordinator/execution/device/cuda/words.h on the host, without nvcc.
 //
-// Each word has the name, the arguments and the meaning of its device twin in words_device.h; what a word
-// does is said there. No file includes this header: numoe_cuda_library (NumoeTargets.cmake) has the compiler
-// include it before each .cu file of a host library, and words.h checks by NUMOE_HOST_WORDS that it did.
+// Each word has the name, the arguments and the meaning of the one in words_device.h, where it is described.
+// No file includes this header: numoe_cuda_library (NumoeTargets.cmake) makes the compiler include it before
+// each .cu file of a host library, and words.h checks by NUMOE_HOST_WORDS that it did.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +43,7 @@ struct LaunchShape {
 
 namespace numoe::cuda_host {
 
-/// The lambda's type tells variables of the same type apart.
+/// The lambda's type distinguishes variables of the same type.
 template <class T, class Variable>
 T& StaticShared(Variable) {
   static const int slot = NewSharedSlot(sizeof(T), alignof(T));
@@ -71,7 +70,8 @@ T LoadFlag(const T* address, int order) {
                                    : __atomic_load_n(address, __ATOMIC_RELAXED);
 }
 
-/// fp32 of a * b + c that rounds to odd, so that rounding it again to BF16 rounds once.
+/// Returns a * b + c in fp32, rounded to odd, so that a later rounding to BF16 is the only effective
+/// rounding.
 inline float FmaToOdd(float a, float b, float c) {
   const double exact = static_cast<double>(a) * b + c;
   const float near = static_cast<float>(exact);

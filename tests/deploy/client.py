@@ -1,4 +1,4 @@
-"""What the tests ask a coordinator at some host and port; a part of tests/e2e's Cluster for servers it did not start."""
+"""Requests of the tests to a coordinator at some host and port: the part of tests/e2e's Cluster for servers that it did not start."""
 import os
 import sys
 import threading
@@ -15,9 +15,9 @@ TEXT = "/v1/completions"
 
 
 class Server(Cluster):
-    """A coordinator somebody else started."""
+    """A coordinator that another program started."""
 
-    def __init__(self, host, port, log=lambda: ""):  # no daemons: Cluster's constructor would make them
+    def __init__(self, host, port, log=lambda: ""):  # there are no daemons, which Cluster's constructor would start
         self.host, self.address_port, self.server_log = host, port, log
 
     def connect(self, timeout):
@@ -37,7 +37,7 @@ class Server(Cluster):
             time.sleep(0.05)
 
     def metric(self, name):
-        """The sum over all series."""
+        """The sum over all series of a metric."""
         lines = self.request("GET", "/metrics")[2].splitlines()
         values = [float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name]
         assert values, f"no metric {name} in /metrics"
@@ -45,7 +45,7 @@ class Server(Cluster):
 
 
 class Stream:
-    """A long streaming answer read on a thread. Its length and text do not depend on what happens meanwhile."""
+    """A long streaming answer that a thread reads. Its length and text do not depend on what happens meanwhile."""
     TOKENS = 1500
 
     def __init__(self, server, prompt="Count", tokens=TOKENS):
@@ -59,7 +59,7 @@ class Stream:
         try:
             events = self.server.stream(TEXT, self.body, self.count, timeout=180)
             self.text, self.finish = stream_text(events), events[-1]["choices"][0]["finish_reason"]
-        except Exception as error:  # for the test's thread to report
+        except Exception as error:  # passed on to the test's thread
             self.error = error
 
     def count(self, events):

@@ -1,4 +1,4 @@
-"""The image's CUDA variant on a machine without a GPU: what is in it, what it refuses, and that it serves all the same."""
+"""The image's CUDA variant on a machine without a GPU: what it contains, what it refuses, and that it serves on CPUs."""
 import json
 import os
 import re
@@ -9,10 +9,10 @@ from client import Server
 from containers import IMAGE, ROOT, Podman, free_port, why_no_containers
 
 BIN = ""
-CUDA_COORDINATOR, TOOLKIT = "", ""  # empty: nvcc is not here
+CUDA_COORDINATOR, TOOLKIT = "", ""  # empty without nvcc
 CUDA_IMAGE = IMAGE + "-cuda"
 MODEL = "/usr/share/numoe/models/nano"
-IMAGE_BYTES_MAX = 720 << 20  # 515 MiB of them are cuBLASLt, for all of NVIDIA's GPUs
+IMAGE_BYTES_MAX = 720 << 20  # 515 MiB of these are cuBLASLt, for all GPUs of NVIDIA
 WORKERS = "--workers=unix:/run/numoe/worker-0.sock,unix:/run/numoe/worker-1.sock"
 
 
@@ -25,7 +25,7 @@ class TheCudaImage(unittest.TestCase):
         cls.podman = Podman(BIN)
         cls.addClassCleanup(cls.podman.close)
         probe = cls.podman.run("run", "--rm", IMAGE, "true", check=False)
-        if probe.returncode in (125, 126):  # podman's and the runtime's own errors
+        if probe.returncode in (125, 126):  # these are errors of podman and of the runtime
             raise unittest.SkipTest("this machine cannot run containers: " + probe.stderr.strip()[-300:])
         with tempfile.TemporaryDirectory() as programs:
             for name in os.listdir(BIN):
@@ -33,7 +33,7 @@ class TheCudaImage(unittest.TestCase):
             os.remove(os.path.join(programs, "numoe-coordinator"))
             os.symlink(CUDA_COORDINATOR, os.path.join(programs, "numoe-coordinator"))
             cls.podman.build(programs, "--cuda", TOOLKIT)
-        # Two coordinators of the same workers, one from each image: what the second one answers is expected of the first.
+        # Two coordinators use the same workers, one from each image; both must give the same answers.
         cls.ports = [free_port(), free_port()]
         cls.container("workers", "-p", f"127.0.0.1:{cls.ports[0]}:8000", "-p", f"127.0.0.1:{cls.ports[1]}:8001", IMAGE,
                       "numoe-expert-worker", "--supervise", "--local-workers=2", "--model=" + MODEL, "--listen=unix:/run/numoe")
@@ -46,14 +46,14 @@ class TheCudaImage(unittest.TestCase):
                        "--security-opt=no-new-privileges", "-v", "numoe-cuda:/run/numoe", *arguments)
 
     def coordinator(self, *flags):
-        """-> the exit code and what it said, run beside the one that serves"""
+        """-> the exit code and the output of a program that runs beside the serving one"""
         done = self.podman.run("exec", "cuda", "numoe-coordinator", "--model=" + MODEL, *flags, check=False)
         return done.returncode, done.stdout + done.stderr
 
     def test_it_plans_for_a_gpu_that_is_elsewhere(self):
         code, said = self.coordinator("--plan", "--gpu-memory=80GiB", "--num-gpu-experts=auto")
         self.assertEqual(code, 0, said)
-        self.assertRegex(said, r"memory plan of the GPU; .*(?s:.*) of 78\.50 GiB available")  # 1.5 are the driver's
+        self.assertRegex(said, r"memory plan of the GPU; .*(?s:.*) of 78\.50 GiB available")  # the driver has 1.5
 
     def test_it_refuses_a_gpu_that_is_not_there(self):
         for device in ("cuda", "cuda:1"):
@@ -78,7 +78,7 @@ class TheCudaImage(unittest.TestCase):
         self.assertLess(image["Size"], IMAGE_BYTES_MAX)
         self.assertEqual((image["Labels"]["io.numoe.variant"], image["User"]), ("cuda", "10001:10001"))
         self.assertIn("(cuda)", image["Labels"]["org.opencontainers.image.description"])
-        # The dynamic linker finds it by its name, and all that it needs.
+        # The dynamic linker finds it by its name, with everything that it needs.
         loaded = self.podman.run("exec", "--env=LD_BIND_NOW=1", "--env=LD_PRELOAD=libcublasLt.so.13", "cuda", "cat", "/proc/self/maps")
         self.assertRegex(loaded.stdout, r"r-xp .* /usr/lib/x86_64-linux-gnu/libcublasLt\.so\.13\n")
         self.assertEqual(loaded.stderr, "")

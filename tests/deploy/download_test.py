@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""deploy/download/numoe-download against a server that does what servers of 600 GB do: stalls, cuts connections, sends
-wrong bytes, redirects to other hosts, asks for patience. Usage: download_test.py [TEST...]"""
+"""Tests deploy/download/numoe-download with a server that fails as servers of 600 GB do: it stalls, cuts connections, sends
+wrong bytes, redirects to other hosts, and asks clients to wait. Usage: download_test.py [TEST...]
+"""
 import collections
 import hashlib
 import http.server
@@ -33,7 +34,7 @@ LARGE = "model-00001-of-00002.safetensors"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """One request; what goes wrong is popped from the server's `trouble`, by path."""
+    """Handles one request. The faults are taken from the server's `trouble`, by path."""
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_):
@@ -83,7 +84,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(404, b"nothing")
 
     def tree(self, query):
-        """In pages of two, as the real one has pages of a thousand."""
+        """The list comes in pages of two entries; the real server's pages have a thousand."""
         hub = self.server.hub
         names = sorted([*FILES, *hub.extra])
         entries = []
@@ -137,7 +138,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class Hub:
-    """Two servers: the one that is asked, and the one that it redirects to."""
+    """Two servers: one that gets the requests, and one to which it redirects."""
 
     def __init__(self):
         self.lock, self.release = threading.Lock(), threading.Event()
@@ -150,7 +151,7 @@ class Hub:
     def serve(self, name):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads, server.hub, server.name = True, self, name
-        server.handle_error = lambda *_: None  # clients that go away are part of this
+        server.handle_error = lambda *_: None  # clients that disconnect are part of these tests
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return server
 
@@ -231,7 +232,7 @@ class Download(unittest.TestCase):
         self.run_program("--include", "*.json", "--include", "*-00002-of-*")
         self.check_files(("config.json", "tokenizer.json", "model-00002-of-00002.safetensors"))
         self.assertFalse(os.path.exists(os.path.join(self.to, LARGE)))
-        self.run_program()  # something else is asked for: READY of the former does not count
+        self.run_program()  # another request was made, so READY of the former one does not count
         self.check_files()
         self.run_program("--include", "config.json")
         self.assertEqual(sorted(n for n in os.listdir(self.to) if os.path.isfile(os.path.join(self.to, n))), ["READY", "config.json"])
@@ -246,7 +247,7 @@ class Download(unittest.TestCase):
     def test_a_stall_is_noticed(self):
         self.hub.trouble[LARGE].append("stall")
         began = time.monotonic()
-        self.assertIn("going on at 150000", self.run_program())
+        self.assertIn("continuing at byte 150000", self.run_program())
         self.assertLess(time.monotonic() - began, 50, "the server held it for 60 s")
         self.check_files()
 
@@ -261,7 +262,7 @@ class Download(unittest.TestCase):
         self.check_files()
 
     def test_bytes_that_stay_wrong_are_an_error(self):
-        for name in ("config.json", LARGE):  # a git object's checksum, and a sha256
+        for name in ("config.json", LARGE):  # the checksum of a git object, and a sha256
             with self.subTest(name=name):
                 subprocess.run(["rm", "-rf", self.to], check=True)
                 self.hub.trouble[name].extend(["wrong"] * 3)
@@ -385,7 +386,7 @@ class Download(unittest.TestCase):
         self.assertEqual(running.returncode, 143)
         self.hub.seen.clear()
         self.hub.slow = 0
-        for _ in range(50):  # who was ended lets go of the folder a moment later
+        for _ in range(50):  # a process that was ended releases the folder a moment later
             done = subprocess.run(self.argv(), capture_output=True, text=True, timeout=60)
             if done.returncode != 3:
                 break
@@ -404,7 +405,7 @@ class Download(unittest.TestCase):
         self.check_files()
 
     def test_memory_is_constant(self):
-        # Each program's peak, whatever the size of a file.
+        # The peak memory of each program does not depend on the size of a file.
         usage = "import resource, subprocess, sys; code = subprocess.call(sys.argv[1:]); " \
                 "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss); sys.exit(code)"
         FILES["big.safetensors"] = random_bytes(80_000_000, "big")

@@ -1,4 +1,4 @@
-"""Two hosts as network namespaces: an expert worker over the network, and what happens when the network fails."""
+"""Two hosts as network namespaces: an expert worker over the network, and the effects of a failing network."""
 import itertools
 import os
 import shutil
@@ -14,8 +14,8 @@ from containers import ROOT, await_true, find_tool
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
 BIN = ""
-HEARTBEAT_S = 6  # a second between two questions, five without an answer: LinkOptions::heartbeat_*
-CALL_DEADLINE_S = 30  # of a layer call: LinkOptions::call_deadline_ms
+HEARTBEAT_S = 6  # a second between two heartbeats, and five without an answer: LinkOptions::heartbeat_*
+CALL_DEADLINE_S = 30  # the deadline of a layer call: LinkOptions::call_deadline_ms
 
 
 def ip(*arguments):
@@ -25,7 +25,7 @@ def ip(*arguments):
 
 
 def why_no_namespaces():
-    """-> what is missing for network namespaces here, or ''."""
+    """-> why network namespaces are not possible here, or ''."""
     missing = [tool for tool in ("ip", "iptables") if not find_tool(tool)]
     if missing:
         return "not installed: " + ", ".join(missing)
@@ -39,10 +39,10 @@ def why_no_namespaces():
 
 
 class Network:
-    """Namespaces a (the coordinator's host) and b, joined by a cable; a is joined to this one, too.
+    """Namespaces a (the coordinator's host) and b, joined by a cable; a is joined to this namespace as well.
 
-    10.213.N.0/30 from here to a, 10.213.N.4/30 from a to b; N by process id and count, so that two runs do not meet, nor two
-    networks of one: a kernel takes its time to let go of names and addresses.
+    The networks are 10.213.N.0/30 between here and a, and 10.213.N.4/30 between a and b. N depends on the process id and a count, so that
+    neither two runs nor two networks of a run have the same: the kernel releases names and addresses only after some time.
     """
     made = itertools.count()
 
@@ -85,7 +85,7 @@ class Network:
             return f.read()
 
     def cut(self, on=True):
-        """The cable loses everything in both directions, without a word to either end."""
+        """The cable loses all packets in both directions, and neither end is told."""
         for chain in ("INPUT", "OUTPUT"):
             subprocess.run(["ip", "netns", "exec", self.b, "iptables", "-w", "-A" if on else "-D", chain, "!", "-i" if chain == "INPUT" else "-o",
                             "lo", "-j", "DROP"], check=True, capture_output=True)
@@ -101,14 +101,14 @@ class Network:
 
 
 def worker_metric(net, port, name):
-    """Of the remote worker, asked on its own host: also while the cable is cut. The sum over all series."""
+    """The sum over all series of a metric of the remote worker, requested on its own host, so that it works while the cable is cut."""
     code = f"import urllib.request; print(urllib.request.urlopen('http://127.0.0.1:{port}/metrics', timeout=10).read().decode())"
     text = subprocess.run(["ip", "netns", "exec", net.b, sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.split("{")[0].split(" ")[0] == name)
 
 
 def certificates(folder, names):
-    """A CA, a worker's certificate with these names and a coordinator's; -> their flags."""
+    """Makes a CA, a worker's certificate with these names, and a coordinator's certificate; -> their flags."""
     def openssl(*arguments):
         subprocess.run(["openssl", *arguments], check=True, capture_output=True)
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -159,7 +159,7 @@ class TwoHosts(unittest.TestCase):
         stream = Stream(self.server)
         stream.await_events(20)
         self.net.cut()
-        time.sleep(1)  # TCP tries again within 1.4 s; 2 s and a busy machine could meet the heartbeat
+        time.sleep(1)  # TCP tries again within 1.4 s; after 2 s a busy machine could reach the heartbeat's deadline
         seen = stream.events
         self.net.cut(False)
         self.assertLess(seen, stream.TOKENS - 1, "the stream had ended before the cut")
@@ -214,7 +214,7 @@ class TwoHosts(unittest.TestCase):
 
 
 class TwoHostsWithTls(TwoHosts):
-    """The same, all of it, where the cable carries mutual TLS."""
+    """The whole test again, with mutual TLS over the cable."""
     TLS = True
 
     def test_0_a_coordinator_without_certificate_gets_nothing(self):

@@ -23,10 +23,10 @@ ALERTS = os.path.join(ROOT, "helm/numoe/files/alerts.yaml")
 DASHBOARD = os.path.join(ROOT, "helm/numoe/files/dashboards/numoe.json")
 BIN = ""
 LOAD_SECONDS = 8
-RATE_WINDOW = "10s"  # in the place of Grafana's $__rate_interval: the load's time, scraped every second
-# What the Prometheus operator adds by the chart's monitors: coordinators and workers have different jobs.
+RATE_WINDOW = "10s"  # replaces Grafana's $__rate_interval: the duration of the load, scraped every second
+# Labels that the Prometheus operator adds with the chart's monitors: coordinators and workers have different jobs.
 OPERATOR = {"namespace": "a", "release": "numoe", "pod": "numoe-0"}
-# What a dashboard's variables are: one choice of each, and All, which is the only one where there is no Kubernetes.
+# Values of the dashboard's variables: a choice of each, and All, which is the only one outside Kubernetes.
 CHOICES = (OPERATOR, dict.fromkeys(OPERATOR, ".*"))
 
 
@@ -36,21 +36,21 @@ def read(path):
 
 
 def queries():
-    """-> [(panel, query)] of the dashboard, those in closed rows, too"""
+    """-> [(panel, query)] of the dashboard, also of collapsed rows"""
     panels = json.loads(read(DASHBOARD))["panels"]
     panels += [inner for panel in panels for inner in panel.get("panels", [])]
     return [(panel["title"], target["expr"]) for panel in panels for target in panel.get("targets", [])]
 
 
 def chosen(query, choice):
-    """A query as Grafana puts it where somebody has made this choice."""
+    """A query as Grafana sends it after a user has made this choice."""
     for name, value in choice.items():
         query = query.replace(f"${name}", value)
     return query.replace("$__rate_interval", RATE_WINDOW)
 
 
 class Words(unittest.TestCase):
-    """What needs no Prometheus."""
+    """The tests that need no Prometheus."""
 
     def test_the_dashboard_is_what_its_source_says(self):
         made = subprocess.run([sys.executable, os.path.join(ROOT, "deploy/observability/dashboard.py")], capture_output=True, text=True, check=True)
@@ -62,7 +62,7 @@ class Words(unittest.TestCase):
         unknown = {n for n in named if n not in listed and re.sub(r"_(bucket|sum|count)$", "", n) not in listed}
         self.assertEqual(unknown, set())
         shown = {re.sub(r"_(bucket|sum|count)$", "", n) for n in named} | named
-        # By node it is on the worker's /metrics, where the kernel says it; the others are what endpoint pickers ask for.
+        # The worker's /metrics have these by NUMA node, if the kernel knows it; endpoint pickers read the others.
         self.assertEqual(listed - shown, {"numoe_weights_node_ratio", "numoe_kv_cache_info", "numoe_lora_adapters_info"},
                          "metrics that no panel and no alert shows")
 
@@ -90,7 +90,7 @@ class Rules(unittest.TestCase):
 
 class Prometheus:
     def __init__(self, jobs, labels, folder):
-        """jobs: {name: addresses}; labels: what each series gets besides."""
+        """jobs is {name: addresses}; labels are those that each series gets in addition."""
         self.port, self.folder = free_port(), folder
         os.makedirs(folder)
         with open(os.path.join(folder, "prometheus.yml"), "w", encoding="utf-8") as f:
@@ -114,7 +114,7 @@ class Prometheus:
         try:
             targets = self.get("targets")["activeTargets"]
             return bool(targets) and all(t["health"] == "up" for t in targets)
-        except (OSError, AssertionError):  # 503 while it starts
+        except (OSError, AssertionError):  # it answers 503 while it starts
             return False
 
     def close(self):
@@ -136,7 +136,7 @@ class ScrapedDaemons(unittest.TestCase):
         cls.router.start()
         cls.addClassCleanup(cls.router.stop)
         await_true(lambda: os.path.exists(port_file), 30, "the router serves")
-        cls.cluster.port_file = port_file  # the load comes through it
+        cls.cluster.port_file = port_file  # the load is sent through the router
         cls.cluster.await_health("ready")
         ports = [cls.cluster.port, json.loads(cls.cluster.request("GET", "/health")[2])["backends"][0]["url"].rsplit(":", 1)[1]] + [int(re.findall(r"metrics on port (\d+)", w.log())[-1]) for w in cls.cluster.workers]
         cls.targets = [f"127.0.0.1:{port}" for port in ports]
@@ -164,13 +164,13 @@ class ScrapedDaemons(unittest.TestCase):
         for target in self.targets:
             with urllib.request.urlopen(f"http://{target}/metrics", timeout=10) as reply:
                 text = reply.read().decode()
-            # The names of vLLM and SGLang have a colon, which is for recorded series.
+            # The names of vLLM and SGLang contain a colon, which Prometheus recommends for recorded series only.
             own = "".join(line + "\n" for line in text.splitlines() if not re.search("vllm:|sglang:", line))
             done = subprocess.run(["promtool", "check", "metrics"], input=own, capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""), target)
 
     def test_prometheus_scrapes_openmetrics_and_every_series_by_both_names(self):
-        """It asks for OpenMetrics by itself, and a target with a fault in its text would be down."""
+        """Prometheus asks for OpenMetrics by default; a target with an error in its text would be down."""
         for target in self.targets:
             request = urllib.request.Request(f"http://{target}/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0",
                                                                                   "Accept-Encoding": "gzip"})

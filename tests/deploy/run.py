@@ -2,7 +2,7 @@
 """Tests of what is deployed: images, pod, hosts, dashboards, units.
 
 Usage: run.py --bin build/release/bin [--cuda-coordinator FILE --cuda TOOLKIT] [TEST...]
-Where NUMOE_REQUIRE=1 is set, a test that skips because something is not installed is a failure.
+With NUMOE_REQUIRE=1 a test that is skipped because a program is not installed counts as failed.
 """
 import argparse
 import os
@@ -13,7 +13,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "support")]
-os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # ip and iptables
+os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"  # these are for ip and iptables
 import cuda_image  # noqa: E402
 import hosts  # noqa: E402
 import observability  # noqa: E402
@@ -28,7 +28,7 @@ from units import SystemdUnits, UnitCommands  # noqa: E402,F401
 
 
 def end_interrupted():
-    """unittest forgets what its classes have to clean up."""
+    """Runs the cleanups of its classes, which unittest does not do after an interruption."""
     for how in (signal.SIGINT, signal.SIGTERM):
         signal.signal(how, signal.SIG_IGN)
     for case in (c for c in list(globals().values()) if isinstance(c, type) and issubclass(c, unittest.TestCase)):

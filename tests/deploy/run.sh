@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the images from programs that are built already and runs what is deployed: run.sh [--bin DIR] [TEST...]
-# The CUDA variant's coordinator is built by tests/gpu/compile.sh, where there is an nvcc. Installs
-# tests/deploy/packages.txt; what cannot be installed or is not allowed here skips, with the reason;
-# where NUMOE_REQUIRE=1 is set, what cannot be installed is a failure.
+# Builds the images from programs that are built already, and tests what is deployed: run.sh [--bin DIR] [TEST...]
+# If there is an nvcc, tests/gpu/compile.sh builds the CUDA variant's coordinator. Installs tests/deploy/packages.txt. Tests that need
+# a package that cannot be installed, or something that is not allowed here, are skipped with the reason; with NUMOE_REQUIRE=1 a package
+# that cannot be installed is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source deploy/lib/install.sh

@@ -1,6 +1,6 @@
-"""Starts real NUMoE daemons on this machine for tests, talks HTTP to them, and cleans up after them.
+"""Starts real NUMoE daemons on this machine for tests, sends HTTP requests to them, and cleans up after them.
 
-Standard library only. Sockets and logs live in a temporary folder.
+Standard library only. Sockets and logs are in a temporary folder.
 """
 import http.client
 import json
@@ -89,7 +89,7 @@ class Cluster:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def make_certificate(self):
-        """For localhost, signed by itself; the key lies beside it."""
+        """Makes a self-signed certificate for localhost; the key is in a file beside it."""
         path = os.path.join(self.folder, "certificate.pem")
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1",
                         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-out", path,
@@ -168,7 +168,7 @@ class Cluster:
 
 
 def metric(cluster, name):
-    """The sum of a metric's series."""
+    """The sum over all series of a metric."""
     _, _, text = cluster.request("GET", "/metrics")
     values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
               if line.split("{")[0].split(" ")[0] == name]
@@ -177,7 +177,7 @@ def metric(cluster, name):
 
 
 def until(what, done, seconds=60):
-    """Waits for done(); what says, as a text or as a function that makes one, what did not come about in time."""
+    """Waits for done(). what is a text, or a function that returns one, that says what did not happen in time."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
@@ -201,7 +201,7 @@ def stream_text(events):
 
 
 def stream_calls(events):
-    """(id, name, arguments) of each tool call, put together as the SDKs do."""
+    """(id, name, arguments) of each tool call, assembled from the chunks as SDKs do."""
     calls = []
     for event in events:
         for choice in event.get("choices", []):

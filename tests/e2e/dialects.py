@@ -1,4 +1,4 @@
-"""What other servers' clients and test suites look for on the wire: names, places of errors, locks, deadlines."""
+"""What other servers' clients and test suites expect in requests and answers: names, fields of errors, locks, deadlines."""
 import json
 import os
 import unittest
@@ -16,7 +16,7 @@ HI = [{"role": "user", "content": "Hi"}]
 
 
 class Dialects(unittest.TestCase):
-    """One cluster whose model has two names and held parameters, as Kimi's vendors serve theirs."""
+    """One cluster whose model has two names and fixed sampling parameters, as Kimi's vendors serve theirs."""
 
     @classmethod
     def setUpClass(cls):
@@ -70,6 +70,15 @@ class Dialects(unittest.TestCase):
                 self.assertEqual(self.refused(path, body)["param"], place)
         result = {"type": "tool_result", "tool_use_id": "x", "content": "1"}
         self.assertIn("messages[0].content[0].tool_use_id", self.refused(MESSAGES, {"messages": [{"role": "user", "content": [result]}]})["message"])
+
+    def test_routes_of_other_servers_say_what_to_use(self):
+        for path, words in {"/v1/embeddings": "has no embeddings", "/rerank": "does not score", "/v1/audio/speech": "neither speech",
+                            "/v1/images/generations": "generates no images", "/api/chat": "use POST /v1/chat/completions",
+                            "/api/tags": "GET /v1/models", "/nowhere": "GET /openapi.json lists"}.items():
+            with self.subTest(path):
+                error = self.cluster.post(path, {}, expect=404)["error"]
+                self.assertEqual((error["code"], error["param"]), ("not_found", None))
+                self.assertIn(words, error["message"])
 
     def test_a_prompt_that_is_too_long_is_told_in_known_words(self):
         long = [{"role": "user", "content": "7 " * 3000}]
@@ -154,7 +163,7 @@ class Dialects(unittest.TestCase):
         params = {"max_new_tokens": 3, "ignore_eos": True, "temperature": 1.0}
         answers = self.cluster.post("/generate", {"text": ["a", "b"], "sampling_params": [params, params], "return_logprob": [True, True]})
         self.assertEqual([len(answer["output_ids"]) for answer in answers], [3, 3])
-        # A held parameter is held in lists, too.
+        # A fixed parameter is fixed in lists, too.
         self.assertEqual(self.refused("/generate", {"text": ["a", "b"], "sampling_params": [{"top_p": 0.5}] * 2})["param"], "top_p")
         self.assertEqual(self.refused("/generate", {"text": ["a", "b"], "sampling_params": [params, {}]})["param"], "sampling_params")
 
@@ -162,7 +171,7 @@ class Dialects(unittest.TestCase):
         seconds = 0.02
         body = {"prompt": "Count.", "max_tokens": 2000, "ignore_eos": True}
         status = 504
-        while status == 504:  # nothing was generated yet
+        while status == 504:  # no token was generated yet
             seconds *= 1.5
             status, _, text = self.cluster.request("POST", TEXT, {**body, "timeout": seconds})
         self.assertEqual(status, 200, text)

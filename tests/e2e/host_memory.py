@@ -1,4 +1,4 @@
-"""Daemons of one host plan its memory together: what one will take is no other's, and who does not fit is refused."""
+"""The daemons of one host plan its memory together: they do not plan with the same memory, and one that does not fit is refused."""
 import json
 import os
 import re
@@ -15,12 +15,13 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")
 BIN = ""
 GIB = 1 << 30
-WAITS = "waiting for the workers at"  # a coordinator says it when its memory is reserved and none of it is taken
+WAITS = "waiting for the workers at"  # a coordinator logs it when its memory is reserved and none of it is allocated
 
 
 def write_large_model(folder, weight_bytes):
-    """A model with about so many bytes of experts in BF16, all zero: a file with a hole, which takes no room on the disk.
-    Nothing but a worker's start can use it."""
+    """A model with about that many bytes of experts in BF16, all zero: a sparse file, which takes no space on the disk.
+    Only the start of a worker can use it.
+    """
     with open(os.path.join(MODEL, "config.json"), encoding="utf-8") as f:
         config = json.load(f)
     del config["quantization_config"]
@@ -47,22 +48,23 @@ def write_large_model(folder, weight_bytes):
 
 
 class HostMemory(unittest.TestCase):
-    """The first daemon reserves most of the machine and takes nothing of it: coordinators wait for workers that never come,
-    a worker is stopped when it has planned."""
+    """The first daemon reserves most of the machine's memory and allocates none of it: coordinators wait for workers that never come,
+    and a worker is stopped after it has planned.
+    """
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="numoe-e2e.")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.started = []
         self.reservations = ["--memory-reservations", os.path.join(self.folder, "reservations")]
-        # What the machine has for one: --plan says it, and how many tokens the KV cache would hold if it had all of that.
+        # What the machine has for a single daemon: --plan prints it, and how many tokens the KV cache would hold with all of it.
         text = subprocess.run([*self.coordinator(1 << 31), "--plan"], capture_output=True, text=True, timeout=60).stderr
         available, fitting = re.search(r"([0-9.]+) GiB are available", text), re.search(r"--max-total-tokens=(\d+) fits", text)
         if not available or not fitting or float(available[1]) < 4:
             self.skipTest(f"needs 4 GiB to 1 TiB of memory that is available: {text}")
         self.tokens_of_all = int(fitting[1])
         available = float(available[1]) * GIB
-        # Other programs of this machine may take or free as much as half of the worker's weights meanwhile.
+        # Meanwhile other programs of this machine may take or free as much as half of the worker's weights.
         self.weights_share = write_large_model(os.path.join(self.folder, "large"), min(8 * GIB, available / 2)) / available
 
     def tearDown(self):
@@ -94,12 +96,12 @@ class HostMemory(unittest.TestCase):
     def refused(self, argv):
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
-        said = [line for line in done.stderr.splitlines() if not re.match(r"\d{4}-\d\d-", line)]  # beside the log
+        said = [line for line in done.stderr.splitlines() if not re.match(r"\d{4}-\d\d-", line)]  # without the lines of the log
         self.assertEqual(len(said), 1, done.stderr)
         return said[0]
 
     def preflight(self):
-        """The line about the memory that is left."""
+        """The line about the memory that is available."""
         done = subprocess.run([*self.worker(), "--preflight"], capture_output=True, text=True, timeout=60)
         (line,) = [line for line in done.stdout.splitlines() if "are available to this process" in line]
         return line
@@ -112,11 +114,11 @@ class HostMemory(unittest.TestCase):
         fitting = int(re.search(r"--max-total-tokens=(\d+) fits", text)[1])
         self.assertLess(fitting, 0.5 * tokens)
         self.start(self.coordinator(0.9 * fitting), WAITS).stop(signal.SIGKILL)
-        first.stop(signal.SIGKILL)  # which tidies nothing up
+        first.stop(signal.SIGKILL)  # a killed process cleans nothing up
         self.start(self.coordinator(tokens), WAITS)
 
     def test_a_worker_that_does_not_fit_beside_a_coordinator_is_refused(self):
-        # As much is left as half of the worker's weights.
+        # Half of the worker's weights would fit.
         first = self.start(self.coordinator((1 - self.weights_share / 2) * self.tokens_of_all), WAITS)
         text = self.refused(self.worker())
         self.assertRegex(text, rf"reserved by numoe-coordinator, process {first.process.pid}\), but the worker takes .*: weights ")
@@ -129,7 +131,7 @@ class HostMemory(unittest.TestCase):
     def test_a_coordinator_that_does_not_fit_beside_a_worker_is_refused(self):
         tokens = (1 - self.weights_share / 2) * self.tokens_of_all
         worker = self.start(self.worker(), "memory plan: ")
-        worker.process.send_signal(signal.SIGSTOP)  # what it holds by now and what it has yet to take are the same sum
+        worker.process.send_signal(signal.SIGSTOP)  # the sum of what it has allocated and what it has still to allocate stays the same
         for argv in (self.coordinator(tokens), [*self.coordinator(tokens), "--plan"]):
             self.assertIn(f"reserved by numoe-expert-worker, process {worker.process.pid})", self.refused(argv))
         worker.stop(signal.SIGKILL)

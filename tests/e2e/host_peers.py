@@ -1,4 +1,4 @@
-"""What other processes of this host, and workers that come back as somebody else, can do to running daemons."""
+"""What other processes of this host, and workers that come back with other settings, can do to running daemons."""
 import array
 import fcntl
 import json
@@ -16,11 +16,11 @@ import unittest
 from daemons import START_SECONDS, Cluster, stream_text, until
 from supervision import LONG, MODEL, TEXT
 
-ANOTHER, THIRD = 64996, 64995  # users that no file of this host has
+ANOTHER, THIRD = 64996, 64995  # numbers of users that own no file of this host
 GROUP = "64997"
-SESSIONS_MAX = 16  # common/transport/transport_limits.h
+SESSIONS_MAX = 16  # from common/transport/transport_limits.h
 F_GET_SEALS, F_SEAL_FUTURE_WRITE = 1034, 0x10
-REQUEST_MAILBOX = 64  # where the segment's first mailbox begins: published, awake; common/transport/mailbox_segment.h
+REQUEST_MAILBOX = 64  # where the counters `published` and `awake` of the segment's first mailbox are; see common/transport/mailbox_segment.h
 BIN = ""
 ASK = {"prompt": "What is 84 * 3 / 2?", "temperature": 0, "max_tokens": 24, "ignore_eos": True}
 
@@ -42,7 +42,7 @@ def mailbox_of(pid):
 
 
 def receive_descriptor(connection):
-    """-> the descriptor; ConnectionError: the worker closed the socket."""
+    """-> the descriptor; raises ConnectionError if the worker closed the socket."""
     fds = array.array("i")
     data, ancillary, _, _ = connection.recvmsg(1, socket.CMSG_SPACE(fds.itemsize))
     if not data:
@@ -53,7 +53,7 @@ def receive_descriptor(connection):
 
 
 def all_may_read(folder):
-    """Whether processes of every user may: they need each folder above it, too."""
+    """Whether processes of every user may run it, for which they need access to each folder above it."""
     while folder != os.path.dirname(folder):
         if os.stat(folder).st_mode & 0o005 != 0o005:
             return False
@@ -62,7 +62,7 @@ def all_may_read(folder):
 
 
 class Peer:
-    """A session at a worker's mailbox socket, as this process's own user; every byte of its segment in `memory`."""
+    """A session at a worker's mailbox socket, as this process's own user, with every byte of its segment in `memory`."""
 
     def __init__(self, name, attach=True):
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -83,7 +83,7 @@ class Peer:
 
 
 def as_nobody(name):
-    """What a process of another user gets at the mailbox socket: a line that begins with `segment` or `refused`."""
+    """What a process of another user receives at the mailbox socket: a line that begins with `segment` or `refused`."""
     code = ("import os, sys; sys.path.insert(0, sys.argv[1]); import host_peers\n"
             "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
             "try:\n"
@@ -98,19 +98,19 @@ def as_nobody(name):
 
 
 def sessions_of(process):
-    """Threads of a worker that serve a mailbox session."""
+    """The number of a worker's threads that serve a mailbox session."""
     found = 0
     for task in os.listdir(f"/proc/{process.pid}/task"):
         try:
             with open(f"/proc/{process.pid}/task/{task}/comm", encoding="ascii") as f:
                 found += f.read().strip() == "mailbox-session"
         except OSError:
-            continue  # it ended meanwhile
+            continue  # the thread ended meanwhile
     return found
 
 
 class MailboxPeers(unittest.TestCase):
-    """One worker and a coordinator that go on answering the same text whatever is done to the mailbox socket."""
+    """A worker and a coordinator that continue to answer with the same text whatever is done to the mailbox socket."""
 
     def setUp(self):
         self.cluster = Cluster(BIN, MODEL, workers=1, worker_flags=["--share-experts"], coordinator_flags=["--deterministic"])
@@ -159,7 +159,7 @@ class MailboxPeers(unittest.TestCase):
                 peer = Peer(self.mailbox)
                 for write in forge:
                     write(peer.memory)
-                peer.close()  # the peer does
+                peer.close()  # this is what the peer does
                 self.assert_unharmed()
 
     def test_sessions_are_bounded_and_end_with_their_processes(self):
@@ -171,11 +171,11 @@ class MailboxPeers(unittest.TestCase):
                 refused += 1
         self.assertEqual((len(peers), refused), (SESSIONS_MAX - 1, 9), "the coordinator has one of them")
         self.assertIn(f"{SESSIONS_MAX} coordinators are connected, expected at most {SESSIONS_MAX}", self.worker.log())
-        for peer in peers[:2]:  # as if they lived for ever, and kept the worker awake
+        for peer in peers[:2]:  # as if the peer lived for ever and kept the worker awake
             peer.memory[REQUEST_MAILBOX + 4:REQUEST_MAILBOX + 8] = struct.pack("<I", 1)
         self.assert_unharmed()
         for peer in peers:
-            peer.close()  # and leaves its memory mapped, with what it wrote there
+            peer.close()  # the peer ends and leaves its memory mapped, with what it wrote there
         until("all of them are gone", lambda: sessions_of(self.worker.process) == 1)
         Peer(self.mailbox).close()
         self.assert_unharmed()
@@ -199,7 +199,7 @@ class MailboxPeers(unittest.TestCase):
 
 
 class ReturningWorkers(unittest.TestCase):
-    """A worker that is replaced by one that does not fit is as one that is away, and says why."""
+    """A worker that is replaced by one that does not fit is treated as missing, and /health says why."""
 
     def test_another_slice_is_never_used(self):
         with Cluster(BIN, MODEL, coordinator_flags=["--deterministic", "--worker-deadline-ms", "1000"]) as cluster:
@@ -258,7 +258,7 @@ class ReturningWorkers(unittest.TestCase):
 
 
 class SilentCoordinators(unittest.TestCase):
-    """A coordinator that is stopped keeps its sockets, and its worker its mailbox only as long as it may be silent."""
+    """A stopped coordinator keeps its sockets open; its worker keeps the mailbox only for the time that a coordinator may be silent."""
 
     def test_a_stopped_coordinators_mailbox_session_ends_and_begins_anew(self):
         with Cluster(BIN, MODEL, workers=1, coordinator_flags=["--deterministic"]) as cluster:
@@ -279,7 +279,7 @@ def as_user(user):
 
 
 class TwoUsers(unittest.TestCase):
-    """A worker (root's, if nothing else is said) and another user's coordinator share no memory unless both are told a group."""
+    """A worker (of root by default) and a coordinator of another user share memory only if both are given a group."""
 
     def cluster(self, *flags, worker_user=0, network=True):
         if os.geteuid() != 0:
@@ -298,7 +298,7 @@ class TwoUsers(unittest.TestCase):
     def test_without_a_group_they_speak_grpc_and_both_say_why(self):
         with self.cluster() as cluster:
             cluster.post(TEXT, ASK)
-            self.assertIn("layer calls go through gRPC, which is slower, because shared memory cannot be had: the worker closed the "
+            self.assertIn("layer calls go through gRPC, which is slower, because shared memory is not available: the worker closed the "
                           "mailbox socket", cluster.coordinator.log())
             self.assertIn(f"of user {ANOTHER}; expected user 0, root;", cluster.workers[0].log())
 
@@ -333,7 +333,7 @@ class TwoUsers(unittest.TestCase):
         self.assertNotIn("memory plan", worker.log())
 
     def test_another_users_worker_that_offers_no_memory_is_not_used_either(self):
-        """Its socket file is where a folder that anybody may write to has let it put one."""
+        """The socket file is in a folder in which every user may create files."""
         cluster = self.cluster(worker_user=THIRD, network=False)
         worker = cluster.workers[0]
         worker.argv[:] = ["sh", "-c", 'umask 0; exec "$@"', "sh", *worker.argv, "--no-shared-memory"]
@@ -348,7 +348,7 @@ class TwoUsers(unittest.TestCase):
             daemon.start()
         self.assertEqual(cluster.coordinator.process.wait(START_SECONDS), 2)
         self.assertRegex(cluster.coordinator.log(), rf"worker \S+ is not used: the other end of the mailbox socket is process \d+ of "
-                                                    rf"user {THIRD}; expected user {ANOTHER}, root;.* --data-path=grpc takes")
+                                                    rf"user {THIRD}; expected user {ANOTHER}, root;.* --data-path=grpc, which shares no memory")
         cluster.coordinator.argv += ["--data-path", "grpc"]
         cluster.coordinator.start()
         cluster.await_health("ready")

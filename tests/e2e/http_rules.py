@@ -1,4 +1,6 @@
-"""HTTP as RFC 9112 has it, byte for byte, at a coordinator and at a router before it; who may ask them, and who has left."""
+"""HTTP as RFC 9112 defines it, byte for byte, at a coordinator and at a router in front of it; who may call them, and clients that
+have disconnected.
+"""
 import json
 import re
 import signal
@@ -24,7 +26,7 @@ def post(path, body, *fields, version="HTTP/1.1"):
 
 
 class Line:
-    """One connection on which bytes are said and heard."""
+    """One connection on which the test sends and receives bytes."""
 
     def __init__(self, door, *said):
         self.socket = socket.create_connection(("127.0.0.1", door.port), 60)
@@ -67,7 +69,7 @@ class HttpRules(unittest.TestCase):
         routing.BIN = BIN
         cls.house = routing.House()
         cls.house.__enter__()
-        cls.doors = [cls.house.doors[0], cls.house]  # a coordinator's own, and the router's
+        cls.doors = [cls.house.doors[0], cls.house]  # the coordinator's own answer, and the router's
 
     @classmethod
     def tearDownClass(cls):
@@ -127,7 +129,7 @@ class HttpRules(unittest.TestCase):
             reply = said_to(door, post(CHAT, ASK, "Content-Encoding: gzip"))
             self.assertTrue(reply.startswith("HTTP/1.1 415 "), reply)
             self.assertIn("Accept-Encoding: identity", reply)
-            for kind, status in (("text/plain", 415), ("application/x-www-form-urlencoded", 200)):  # the second is curl -d
+            for kind, status in (("text/plain", 415), ("application/x-www-form-urlencoded", 200)):  # the second is what curl -d sends
                 reply = said_to(door, post(CHAT, ASK, f"Content-Type: {kind}", "Connection: close"))
                 self.assertTrue(reply.startswith(f"HTTP/1.1 {status} "), reply)
 
@@ -161,7 +163,7 @@ class HttpRules(unittest.TestCase):
                 running = lambda: sum(metric(one, "numoe_requests_running") for one in self.house.doors)
                 until("it runs", lambda: running() == 1)
                 line.socket.close()
-                until("nobody computes for who has gone", lambda: running() == 0)
+                until("nothing is computed for the client that disconnected", lambda: running() == 0)
         for door in self.house.doors:
             until_idle(door)
 
@@ -178,7 +180,7 @@ class HttpRules(unittest.TestCase):
 
 class WhoIsReached(unittest.TestCase):
     def log_of(self, *flags):
-        """What a router says that was given no address."""
+        """What a router prints that was given no address."""
         with Cluster(BIN, routing.TRAINED) as cluster:
             router = Daemon("router", [f"{BIN}/numoe-router", "--backends", f"http://127.0.0.1:{cluster.port}", "--port", "0",
                                        *flags], cluster.folder)

@@ -1,4 +1,4 @@
-"""GET /live: dead is only a process that a restart would help, never one that waits for others."""
+"""GET /live fails only for a process that a restart would help, never for one that waits for others."""
 import concurrent.futures
 import ctypes
 import glob
@@ -12,7 +12,7 @@ from daemons import Cluster, stream_text
 from supervision import LONG, MODEL, TEXT, until
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
-WALL = 0x40000000  # waitpid: threads, too
+WALL = 0x40000000  # an option of waitpid that includes threads
 SOON = ["--live-deadline-ms", "100", "--worker-deadline-ms", "300000"]
 
 
@@ -24,7 +24,7 @@ def live(cluster, timeout=60):
 
 
 class HeldThread:
-    """One thread of a running process, stopped alone. The methods are for one thread of ours."""
+    """One thread of a running process that is stopped alone. Only one thread of the test may call the methods."""
 
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -54,7 +54,7 @@ class Liveness(unittest.TestCase):
         try:
             port = str(supervision.free_port())
             cluster.coordinator.argv[cluster.coordinator.argv.index("--port") + 1] = port
-            with open(cluster.port_file, "w", encoding="ascii") as f:  # the coordinator writes it once it serves
+            with open(cluster.port_file, "w", encoding="ascii") as f:  # the coordinator writes the file once it serves
                 f.write(port)
             cluster.coordinator.start()
             until("waits for the workers", lambda: "workers" in cluster.await_health("starting")["detail"])
@@ -109,7 +109,7 @@ class Liveness(unittest.TestCase):
             expected = stream_text(cluster.stream(TEXT, LONG))
 
             def answers(thread):
-                """False where the thread was stopped with a lock that every answer needs: then nobody is answered."""
+                """False if the thread was stopped while it holds a lock that every answer needs: then no request is answered."""
                 thread.stop()
                 try:
                     return bool(live(cluster, timeout=5))
@@ -123,9 +123,9 @@ class Liveness(unittest.TestCase):
                 while not answers(thread):
                     thread.go_on()
                     thread = HeldThread(cluster.coordinator.process.pid, "engine")
-                # In a call's wait it is dead once the call's own deadline has passed, too.
+                # While it waits for a call it counts as dead, too, once the call's own deadline has passed.
                 until("stuck", lambda: live(cluster)["status"] == "stuck", 120)
-                self.assertIn("has not moved", live(cluster)["detail"])
+                self.assertIn("has made no progress", live(cluster)["detail"])
                 thread.go_on()
                 until("alive again", lambda: live(cluster)["status"] == "alive")
             self.assertEqual(stream_text(cluster.stream(TEXT, LONG, hold, 300)), expected)

@@ -1,4 +1,4 @@
-"""Mutual TLS between a coordinator and workers at HOST:PORT, with certificates that openssl makes: real daemons, refused and let in."""
+"""Mutual TLS between a coordinator and workers at HOST:PORT, with certificates from openssl: real daemons that are refused and accepted."""
 import os
 import re
 import shutil
@@ -25,7 +25,7 @@ def openssl(*arguments):
 
 
 class Authority:
-    """A CA in a folder."""
+    """A certificate authority in a folder."""
 
     def __init__(self, folder, name):
         self.folder, self.name = folder, name
@@ -53,7 +53,7 @@ def flags(files, prefix="--"):
 
 
 def put(files, places):
-    """Each file in one step to its place."""
+    """Replaces each file in a single step."""
     for source, place in zip(files, places):
         shutil.copy(source, place + ".new")
         os.replace(place + ".new", place)
@@ -70,7 +70,7 @@ class MutualTls(unittest.TestCase):
         return Cluster(BIN, MODEL, network=True, worker_flags=flags(worker), coordinator_flags=flags(coordinator, "--worker-"), **options)
 
     def refused(self, worker, coordinator_flags, *words):
-        """A worker that serves, and a coordinator that ends with one line that has the words; -> the worker's log."""
+        """Starts a worker that serves, and a coordinator that ends with one line that contains the words; -> the worker's log."""
         address = f"127.0.0.1:{free_port()}"
         health = f"127.0.0.1:{free_port()}"
         daemon = Daemon("worker", [os.path.join(BIN, "numoe-expert-worker"), "--model", MODEL, "--listen", address, "--metrics-port", "0",
@@ -102,7 +102,7 @@ class MutualTls(unittest.TestCase):
             self.assertAlmostEqual(float(found.group(1)), time.time() + 86400, delta=3600)
 
     def test_certificates_are_renewed_while_it_serves(self):
-        """All of another CA: first both are believed, as an operator would do it, then the certificates change."""
+        """Replaces the CA as an operator would: first both ends trust both CAs, then the certificates change."""
         places = {who: [os.path.join(self.folder, f"{who}.{end}") for end in ("crt", "key", "ca")] for who in ("worker", "coordinator")}
         put(self.ours.worker(), places["worker"])
         put(self.ours.coordinator(), places["coordinator"])
@@ -111,15 +111,15 @@ class MutualTls(unittest.TestCase):
             put(self.other.worker("renewed-worker"), places["worker"])
             put(self.other.coordinator("renewed-coordinator"), places["coordinator"])
             self.assertEqual(cluster.post(TEXT, ASK)["choices"][0]["text"], expected, "the session that was there goes on")
-            until(cluster.coordinator.log, lambda: "changed and is used: CN=renewed-coordinator" in cluster.coordinator.log())
-            until(cluster.workers[0].log, lambda: "changed and is used: CN=renewed-worker" in cluster.workers[0].log())
+            until(cluster.coordinator.log, lambda: "the changed file is used from now on: CN=renewed-coordinator" in cluster.coordinator.log())
+            until(cluster.workers[0].log, lambda: "the changed file is used from now on: CN=renewed-worker" in cluster.workers[0].log())
             with socket.create_connection(("127.0.0.1", int(cluster.addresses.rpartition(":")[2]))):
-                pass  # a client that leaves before it has said a word harms nobody
+                pass  # a client that disconnects without sending anything has no effect
             cluster.workers[0].stop(signal.SIGKILL)
             cluster.workers[0].start()
             cluster.await_health("ready")
             self.assertEqual(cluster.post(TEXT, ASK)["choices"][0]["text"], expected)
-            # And one whose worker lives on: shown by a client that believes the new CA alone.
+            # The same with a worker that continues to run, checked by a client that trusts only the new CA.
             put(self.ours.worker("third"), places["worker"])
             cluster_port = cluster.addresses.rpartition(":")[2]
 
@@ -133,8 +133,8 @@ class MutualTls(unittest.TestCase):
         places = [os.path.join(self.folder, f"c.{end}") for end in ("crt", "key", "ca")]
         put(self.ours.coordinator(), places)
         with self.cluster(self.ours.worker(), places, workers=1) as cluster:
-            put((self.ours.worker()[0],), places[:1])  # of another key
-            until(cluster.coordinator.log, lambda: "what was read before stays in use" in cluster.coordinator.log())
+            put((self.ours.worker()[0],), places[:1])  # the key belongs to another certificate
+            until(cluster.coordinator.log, lambda: "the files that were read before stay in use" in cluster.coordinator.log())
             cluster.workers[0].stop(signal.SIGKILL)
             cluster.workers[0].start()
             cluster.await_health("ready")
@@ -147,12 +147,12 @@ class MutualTls(unittest.TestCase):
     def test_a_coordinator_of_another_ca_is_refused(self):
         mine = (*self.other.coordinator()[:2], self.ours.certificate)
         log = self.refused(self.ours.worker(), flags(mine, "--worker-"), "refuses this coordinator's certificate", "issued by CN=other")
-        self.assertIn("none of our CAs", log)
+        self.assertIn("is not from one of our CAs", log)
 
     def test_plain_text_and_tls_tell_each_other_apart(self):
         log = self.refused(self.ours.worker(), [], "it speaks TLS, expected plain text", "--worker-ssl-certfile")
-        self.assertIn("speaks no TLS was refused", log)
-        self.refused(None, flags(self.ours.coordinator(), "--worker-"), "it speaks no TLS", "--ssl-certfile")
+        self.assertIn("a peer without TLS was refused", log)
+        self.refused(None, flags(self.ours.coordinator(), "--worker-"), "it does not speak TLS", "--ssl-certfile")
 
     def test_a_client_without_certificate_is_refused(self):
         port = free_port()
@@ -188,7 +188,7 @@ class MutualTls(unittest.TestCase):
     def test_files_that_cannot_be_used_are_named_at_the_start(self):
         good, other = self.ours.worker(), self.ours.worker("second")
         expired = self.ours.worker("expired", days=0)
-        time.sleep(2)  # its time ends with the second in which it began
+        time.sleep(2)  # the validity ends with the second in which it began
         coordinator = ["numoe-coordinator", "--model", MODEL, "--workers", "127.0.0.1:1"]
         worker = ["numoe-expert-worker", "--model", MODEL, "--listen", "127.0.0.1:0", "--metrics-port", "0"]
         for argv, words in (

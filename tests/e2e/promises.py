@@ -1,4 +1,4 @@
-"""Fields that promise what an answer is: kept word for word by real daemons, or refused by name."""
+"""Fields of requests that promise something about the answer: real daemons either keep the promise, or refuse the field by its name."""
 import json
 import os
 import re
@@ -32,7 +32,7 @@ class Promises(unittest.TestCase):
         cls.cluster.__exit__()
 
     def ask(self, text, **extra):
-        """The answer, after making sure that a stream says the same."""
+        """The answer, after checking that a stream gives the same."""
         body = {"messages": user(text), "temperature": 0, "max_tokens": 400, **extra}
         answer = self.cluster.post(CHAT, body)
         self.assertEqual(stream_text(self.cluster.stream(CHAT, body)), answer["choices"][0]["message"]["content"])
@@ -141,6 +141,19 @@ class Promises(unittest.TestCase):
         off = {"mirostat": 0, "typical_p": 1.0, "use_beam_search": False, "modalities": ["text"], "functions": [], "mirostat_tau": 5.0,
                "length_penalty": 1, "nobody_knows_this": {"a": 1}}
         self.assertEqual(self.ask(SUM, **off)["choices"], self.ask(SUM)["choices"])
+
+    def test_fields_that_are_ignored_are_named(self):
+        for path, body in ((CHAT, {"messages": user("x"), "max_tokens": 2}), (TEXT, {"prompt": "x"}), ("/v1/responses", {"input": "x", "max_output_tokens": 2}),
+                           ("/v1/messages", {"messages": user("x"), "max_tokens": 2})):
+            for extra in ({}, {"stream": True}):
+                sent = {**body, "temprature": 0.2, "metadata": {}, "a name with blanks": 1, **extra}
+                status, headers, reply = self.cluster.request("POST", path, sent)
+                self.assertEqual(status, 200, reply)
+                self.assertEqual(headers["X-NUMoE-Ignored-Fields"], "temprature, ?")
+            self.assertNotIn("X-NUMoE-Ignored-Fields", self.cluster.request("POST", path, body)[1])
+        lines = [line for line in self.cluster.coordinator.log().splitlines() if "were ignored" in line]
+        self.assertGreaterEqual(len(lines), 1, "at most one in a minute")
+        self.assertIn("temprature", lines[0])
 
     def test_a_last_message_is_continued(self):
         begun = [*user("Count from 1 to 9."), {"role": "assistant", "content": "1, 2, 3,"}]

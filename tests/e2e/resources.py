@@ -1,4 +1,4 @@
-"""What clients and files cost the daemons: memory, connections, time; and that what they took comes back."""
+"""What clients and files may cost the daemons in memory, connections and time, and that the daemons release it again."""
 import concurrent.futures
 import ctypes
 import json
@@ -20,8 +20,8 @@ TEXT = "/v1/completions"
 TOO_LONG = (r"^This model's maximum context length is \d+ tokens\. However, you requested \d+ tokens \(\d+ in the (prompt|messages), \d+ in the "
             r"completion\)\. Please reduce the length of the (prompt|messages) or completion\.")
 BIN = ""
-ENDLESS = {"prompt": "Count.", "max_tokens": 3500, "ignore_eos": True}  # seconds, even where nothing else runs
-# The bombs take 328 MiB at their peak. 186 MiB of them stay if the server does not trim its memory, 48 MiB if it does (two cores).
+ENDLESS = {"prompt": "Count.", "max_tokens": 3500, "ignore_eos": True}  # seconds that it takes even on an idle machine
+# The bombs take 328 MiB at their peak. 186 MiB of them remain if the server does not trim its memory, 48 MiB if it does (two cores).
 MEMORY_KEPT_MAX = 112 << 20
 
 
@@ -34,7 +34,7 @@ def connect(port):
 
 
 def all_of(connection):
-    """What comes until the other end closes."""
+    """Reads until the other end closes."""
     parts = []
     while part := connection.recv(65536):
         parts.append(part)
@@ -74,11 +74,11 @@ class ClientResources(unittest.TestCase):
             self.assertLess(metric(self.cluster, "numoe_tokens_generated_total") - made, ENDLESS["max_tokens"], ahead)
 
     def test_probes_are_answered_where_no_other_client_is_taken(self):
-        """Silent connections give way, so that all of them wait for answers."""
+        """Silent connections are closed for others, so all of these wait for answers."""
         body = json.dumps({**ENDLESS, "stream": True}).encode()
         held = []
         try:
-            for _ in range(8):  # one after the other: a client whose request has not been read gives way to the next one
+            for _ in range(8):  # one after the other, because a client whose request has not been read is closed for the next one
                 held.append(connect(self.cluster.port))
                 held[-1].sendall(head(TEXT, len(body)) + body)
                 self.assertTrue(held[-1].recv(1))
@@ -116,7 +116,7 @@ class ClientResources(unittest.TestCase):
             self.assertRegex(error["message"], TOO_LONG)
             self.assertIn("not tokenised", error["message"])
             self.assertEqual(error["code"], "context_length_exceeded")
-        # What may fit is counted.
+        # The limit counts what may be admitted.
         error = self.cluster.post(TEXT, {"prompt": "7 " * 5000}, expect=400)["error"]
         self.assertRegex(error["message"], TOO_LONG + "$")
 
@@ -138,7 +138,7 @@ class ClientResources(unittest.TestCase):
 
 class ForcedEnd(unittest.TestCase):
     def test_what_is_prepared_or_made_in_the_background_ends_with_the_daemon(self):
-        """Both hold connections, which must go before what they are served with."""
+        """Prepared and background requests hold connections, which must end before the objects that serve them."""
         with Cluster(BIN, TRAINED, workers=1, coordinator_flags=["--drain-timeout-ms", "1"]) as cluster:
             slow = {"input": "a b " * 2_000_000, "background": True}
             quick = {"input": "Count.", "background": True, "max_output_tokens": 3500, "ignore_eos": True}
@@ -155,7 +155,7 @@ class ForcedEnd(unittest.TestCase):
 
 class UntrustedClients(unittest.TestCase):
     def test_nobodys_body_is_read(self):
-        """Each of these would hold its 31 MiB until it is whole."""
+        """Each of these requests would hold its 31 MiB until it is complete."""
         with Cluster(BIN, MODEL, workers=1, coordinator_flags=["--api-key", "secret"]) as cluster:
             for extra in ([], ["Expect: 100-continue"], ["x-api-key: wrong"]):
                 with connect(cluster.port) as client:
@@ -206,12 +206,12 @@ class MetricsPort(unittest.TestCase):
 
 class CoreDumps(unittest.TestCase):
     def test_what_could_not_be_forbidden_is_said_in_the_logs_format(self):
-        """As under a hard limit of 0, which nobody without privileges may raise to the daemons' 1 byte."""
+        """Runs it with a hard limit of 0, which only a privileged process may raise to the daemons' limit of 1 byte."""
         libc = ctypes.CDLL(None)
-        drop, sys_resource = 24, 24  # PR_CAPBSET_DROP, CAP_SYS_RESOURCE
+        drop, sys_resource = 24, 24  # the constants PR_CAPBSET_DROP and CAP_SYS_RESOURCE
 
         def without_privilege():
-            libc.prctl(drop, sys_resource, 0, 0, 0)  # refused where there is none to drop
+            libc.prctl(drop, sys_resource, 0, 0, 0)  # this is refused if the process has no such capability
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with tempfile.TemporaryDirectory() as folder:
             nowhere, empty = os.path.join(folder, "nowhere"), os.path.join(folder, "empty")
@@ -233,7 +233,7 @@ class OddFiles(unittest.TestCase):
         return done.stderr.strip().splitlines()[-1]
 
     def test_a_fifo_in_a_files_place_is_refused_at_once(self):
-        """Opening one waits for somebody who writes to it."""
+        """Opening a named pipe waits for a process that writes to it."""
         for name in ("config.json", "model.safetensors", "tiktoken.model", "tokenizer_config.json", "chat_template.jinja", "weights.gguf"):
             with tempfile.TemporaryDirectory() as folder:
                 model = os.path.join(folder, "model")
@@ -256,7 +256,7 @@ class OddFiles(unittest.TestCase):
             os.mkdir(os.path.join(folder, "taken"))
             for place in ("nowhere/port", "taken"):
                 path = os.path.join(folder, place)
-                # There is no worker, for which it would wait.
+                # There is no worker for which it could wait.
                 line = self.refused(os.path.join(BIN, "numoe-coordinator"), "--model", MODEL, "--workers", f"unix:{folder}/w.sock", "--host",
                                     "127.0.0.1", "--port", "0", "--worker-start-timeout-ms", "0", "--port-file", path)
                 self.assertIn(f"--port-file: cannot write {path}", line)

@@ -15,13 +15,13 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 TRAINED = os.path.join(ROOT, "deploy/models/nano")
 CHAT = "/v1/chat/completions"
 BIN = ""
-# Any number of sequences in a step must give the same answers, or they could not be compared.
+# The number of sequences in a step must not change an answer, otherwise answers could not be compared.
 FLAGS = ("--deterministic", "--threads", "1", "--drain-timeout-ms", "300000")
-ENDLESS = {"max_tokens": 3500, "ignore_eos": True}  # seconds, even where nothing else runs
+ENDLESS = {"max_tokens": 3500, "ignore_eos": True}  # seconds that it takes even on an idle machine
 
 
 class Door(Cluster):
-    """One daemon's port, spoken to as to a cluster's."""
+    """The port of one daemon, with the requests of a Cluster."""
 
     def __init__(self, daemon, port_file, address="127.0.0.1"):
         self.daemon, self.port_file, self.address, self.certificate = daemon, port_file, address, None
@@ -82,11 +82,11 @@ class House(Cluster):
         self.wait_for(lambda: [b["ready"] for b in json.loads(self.request("GET", "/health")[2])["backends"]] == ready)
 
     def talks(self):
-        """Tokens that each coordinator has been asked so far."""
+        """The numbers of tokens that each coordinator has been asked to compute."""
         return [metric(door, "numoe_prefix_cache_query_tokens_total") for door in self.doors]
 
     def start_again(self, index):
-        """On the port that it had."""
+        """Starts it again at the port that it had."""
         door = self.doors[index]
         port = str(door.port)
         door.daemon.argv[door.daemon.argv.index("--port") + 1] = port
@@ -94,18 +94,18 @@ class House(Cluster):
         self.await_backends([True, True])
 
 
-# A program with a file of its own in place of /etc/hosts, by a mount that nobody else sees.
+# Runs a program with another file in place of /etc/hosts, by a mount that no other process sees.
 WITH_NAMES = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"')
 
 
 def why_no_names():
-    """-> what keeps a program from having names of its own here, or ''."""
+    """-> the reason why a program cannot have its own names here, or ''."""
     done = subprocess.run([*WITH_NAMES, "/etc/hosts", "true"], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else f"no mount namespaces: {done.stderr.strip()}"
 
 
 class NamedHouse(House):
-    """The coordinators are at one port of two addresses, and the router knows them by a name that has as many as names() says."""
+    """The coordinators have the same port at two addresses. The router knows them by a name with as many addresses as names() says."""
     ready_at_start = []
 
     def __init__(self):
@@ -117,7 +117,7 @@ class NamedHouse(House):
             argv[argv.index("--host") + 1], argv[argv.index("--port") + 1] = door.address, shared_port
 
     def names(self, *doors):
-        """The file stays the one that is mounted."""
+        """Writes the names into the same file, because that one is mounted."""
         with open(self.names_file, "w", encoding="ascii") as f:
             f.write("127.0.0.1 localhost\n" + "".join(f"{door.address} coordinators\n" for door in doors))
 
@@ -126,7 +126,7 @@ class NamedHouse(House):
         return [*WITH_NAMES, self.names_file, *argv]
 
     def series(self):
-        """Backends of which the metrics say whether they are up."""
+        """The backends whose metrics say whether they are up."""
         return set(re.findall(r'numoe_router_backend_up\{backend="http://([0-9.]+):', self.request("GET", "/metrics")[2]))
 
 
@@ -142,7 +142,7 @@ def text_of(reply):
 
 
 def place_of(house, body):
-    """Which coordinator computes what is asked through the router."""
+    """Which coordinator computes a request that is sent through the router."""
     before = house.talks()
     reply = house.post(CHAT, body)
     grown = [after - was for was, after in zip(before, house.talks())]
@@ -151,7 +151,7 @@ def place_of(house, body):
 
 
 class OpenStream:
-    """A streamed answer that is read as the test goes on."""
+    """A streamed answer that is read while the test continues."""
 
     def __init__(self, cluster, body, headers=None):
         self.connection = cluster.connect(60)
@@ -166,7 +166,7 @@ class OpenStream:
         self.connection.close()
 
     def read(self, count=None):
-        """So many events more; all until [DONE]."""
+        """Reads that many further events; without a number all until [DONE]."""
         while count is None or count > 0:
             line = self.response.readline().decode()
             assert line, "the stream broke off"
@@ -180,7 +180,7 @@ class OpenStream:
 
 
 class Routing(unittest.TestCase):
-    """A healthy house for everything that does not break it."""
+    """A healthy cluster for the tests that do not break it."""
 
     @classmethod
     def setUpClass(cls):
@@ -204,7 +204,7 @@ class Routing(unittest.TestCase):
     def test_a_conversation_stays_and_finds_its_prefix(self):
         places = []
         for name in ("Ada", "Grace", "Edsger", "Barbara"):
-            # Steps that are always alike begin at multiples of 128 tokens, and so do prefixes that are found again.
+            # With deterministic steps prefixes that can be found again begin at multiples of 128 tokens, as the steps do.
             words = " ".join(f"{name} counts {n}." for n in range(60))
             talk = [{"role": "user", "content": f"My name is {name} and the door code is 4711. {words}"}]
             turns = []
@@ -278,13 +278,13 @@ class RouterNames(unittest.TestCase):
             stream.read(2)
             house.names(first, second)
             house.await_backends([True, True])
-            reply = house.post(CHAT, ask("What is 12 + 26?"))  # by load: to the one that came
+            reply = house.post(CHAT, ask("What is 12 + 26?"))  # by load, so it goes to the coordinator that was added
             self.assertIn("38", text_of(reply))
             self.assertGreater(metric(second, "numoe_prefix_cache_query_tokens_total"), 0)
             self.assertEqual(house.series(), {first.address, second.address})
-            house.names(second)  # the first one leaves: it finishes what it has
+            house.names(second)  # the first one is removed: it finishes the requests that it has
             house.await_backends([False, True])
-            self.assertIn("what runs there goes on", house.request("GET", "/health")[2])
+            self.assertIn("its running requests are finished", house.request("GET", "/health")[2])
             self.assertEqual(house.series(), {second.address}, "nobody is alarmed")
             stream.read(5)
             for n in range(5):
@@ -294,7 +294,7 @@ class RouterNames(unittest.TestCase):
             stream.read()
             self.assertEqual(stream.events[-1]["choices"][0]["finish_reason"], "abort")
             house.await_backends([True])
-            house.names()  # nobody knows the name any more: whoever was known goes on
+            house.names()  # the name does not exist any more, so the router keeps the addresses that it knew
             house.wait_for(lambda: "its name is not known" in house.request("GET", "/health")[2])
             self.assertEqual(house.request("POST", CHAT, ask("Who are you?", max_tokens=4))[0], 200)
             house.names(first, second)
@@ -315,7 +315,7 @@ class RouterFaults(unittest.TestCase):
             staying.read(2)
             dying.read(2)
             house.doors[places[1]].daemon.stop(signal.SIGKILL)
-            dying.read()  # a client that knows nothing of chunks sees that this was not all
+            dying.read()  # a client that does not understand chunks notices that the answer is not complete
             self.assertEqual(dying.events[-1]["error"]["code"], "backend_lost")
             self.assertRegex(house.router.log(), r"status=200 ms=[0-9.]+ failure=backend http")
             self.assertEqual(staying.read(), expected)
@@ -349,7 +349,7 @@ class RouterFaults(unittest.TestCase):
 
 
 def place_of_living(house, living, body):
-    """The status of an answer that the only coordinator left gives."""
+    """The status of an answer of the only remaining coordinator."""
     before = metric(house.doors[living], "numoe_prefix_cache_query_tokens_total")
     status, _, text = house.request("POST", CHAT, {**body, "max_tokens": 4})
     assert metric(house.doors[living], "numoe_prefix_cache_query_tokens_total") > before, text

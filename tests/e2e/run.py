@@ -36,13 +36,13 @@ from terminal import Terminal  # noqa: E402
 import tracing  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: starts at once, says nonsense
+MODEL = os.path.join(ROOT, "tests/golden/data/tiny-chat")  # random weights: the model starts at once and answers with nonsense
 TRAINED = os.path.join(ROOT, "deploy/models/nano")
-GGUF = os.path.join(ROOT, "tests/golden/data/tiny-chat-gguf/tiny-chat.gguf")  # the same weights
+GGUF = os.path.join(ROOT, "tests/golden/data/tiny-chat-gguf/tiny-chat.gguf")  # a GGUF file with the same weights
 CHAT = "/v1/chat/completions"
 TEXT = "/v1/completions"
 BIN = ""
-HUNG_SECONDS = 1500  # all of it takes two minutes on a machine of its own
+HUNG_SECONDS = 1500  # the whole run takes two minutes on an idle machine
 
 
 def chat(content, **extra):
@@ -50,7 +50,7 @@ def chat(content, **extra):
 
 
 class Serving(unittest.TestCase):
-    """One healthy cluster for everything that does not break it."""
+    """One healthy cluster for the tests that do not break it."""
 
     @classmethod
     def setUpClass(cls):
@@ -119,7 +119,7 @@ class Serving(unittest.TestCase):
         self.assertEqual(experts, {config["n_routed_experts"]})
         usage = self.cluster.post(CHAT, chat("Count me", cache_salt="never seen"))["usage"]
         after, _, _ = total()
-        # The last token is sampled and never computed; both workers count the same rows.
+        # The last token is sampled but never computed; both workers count the same rows.
         self.assertEqual(after - before, (usage["total_tokens"] - 1) * config["num_experts_per_tok"])
 
     def test_32_concurrent_streams_share_steps(self):
@@ -148,7 +148,7 @@ class Serving(unittest.TestCase):
         body = {"prompt": "x", "max_tokens": 8, "allowed_token_ids": letter}
         said = self.cluster.post(TEXT, {**body, "structured_outputs": {"regex": "a{3}a*"}})["choices"][0]["text"]
         self.assertRegex(said, "^a{3}a*$")
-        for pattern in ("b", "a[0-9]"):  # nothing can begin; nothing can follow
+        for pattern in ("b", "a[0-9]"):  # the first word cannot begin an answer, the others cannot follow
             refused = self.cluster.post(TEXT, {**body, "structured_outputs": {"regex": pattern}}, expect=400)
             self.assertIn("allowed_token_ids", refused["error"]["message"])
             self.assertIn("structured output", refused["error"]["message"])
@@ -180,7 +180,7 @@ class Serving(unittest.TestCase):
                 try:
                     status, _, text = self.cluster.request(method, path, body)
                 except (BrokenPipeError, ConnectionResetError):
-                    self.assertEqual(expected, 413, "connection closed")  # answered before the body was sent
+                    self.assertEqual(expected, 413, "connection closed")  # the answer came before the body was sent
                     continue
                 self.assertEqual(status, expected, text)
                 error = json.loads(text)["error"]
@@ -234,7 +234,7 @@ SEARCH = {"type": "function", "function": {"name": "search", "parameters": {
 
 
 class Meaning(unittest.TestCase):
-    """What the trained model says makes sense: every part between the socket and the kernels is right."""
+    """The trained model's answers make sense, so every part between the socket and the kernels is right."""
     FLAGS = ()
 
     @classmethod
@@ -287,7 +287,7 @@ class Meaning(unittest.TestCase):
         self.assertIn("42", choice["message"]["content"])
 
     def forced(self, question, tools, **extra):
-        """Asks whole and as a stream; the calls must be the same."""
+        """Sends the request with and without streaming; both must have the same calls."""
         choice = self.ask(question, tools=tools, **extra)
         events = self.cluster.stream(CHAT, {"messages": [{"role": "user", "content": question}], "temperature": 0,
                                             "max_tokens": 400, "tools": tools, **extra})
@@ -338,7 +338,7 @@ class Meaning(unittest.TestCase):
             self.assertIn(trip["days"], range(1, 10))
             streamed = stream_text(self.cluster.stream(CHAT, {"messages": [{"role": "user", "content": question}], "temperature": 0, **extra}))
             self.assertEqual(json.loads(streamed), trip)
-        any_object = self.ask(question, response_format={"type": "json_object"})  # a small model's may be longer than asked for
+        any_object = self.ask(question, response_format={"type": "json_object"})  # the small model's answer may be longer than requested
         self.assertTrue(any_object["message"]["content"].startswith("{"), any_object)
         if any_object["finish_reason"] == "stop":
             self.assertIsInstance(json.loads(any_object["message"]["content"]), dict)
@@ -367,11 +367,11 @@ class Meaning(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(len(sums)) as pool:
             answers = list(pool.map(lambda s: self.ask(f"What is {s[0]} + {s[1]}?")["message"]["content"], sums))
         wrong = [(s, a) for s, a in zip(sums, answers) if str(sum(s)) not in a]
-        self.assertLessEqual(len(wrong), 1, wrong)  # a mixed-up step would give many
+        self.assertLessEqual(len(wrong), 1, wrong)  # a step with mixed-up rows would give many
 
 
 class Fp8Cache(Meaning):
-    """The same with a KV cache of a byte a value."""
+    """The same test with a KV cache of one byte for each value."""
     FLAGS = ("--kv-cache-dtype", "fp8_e4m3", "--deterministic")
 
     def test_it_says_so_and_plans_with_the_bytes_it_takes(self):
@@ -398,7 +398,7 @@ class Fp8Cache(Meaning):
 
 
 class GpuPlan(unittest.TestCase):
-    """--plan for a card that need not be here."""
+    """--plan for a card that this machine does not need to have."""
 
     def plan(self, *flags, sequences=1000):
         done = subprocess.run([os.path.join(BIN, "numoe-coordinator"), "--model", TRAINED, "--workers", "unix:/nowhere", "--plan",
@@ -475,14 +475,14 @@ class Chat(unittest.TestCase):
             person.expect("> ")
             person.type("What is 84 * 3 / 2?\r")
             thinking = person.expect("126")
-            self.assertIn("\x1b[2m", thinking)  # dim
+            self.assertIn("\x1b[2m", thinking)  # the code for dim text
             person.expect("> ")
             person.type(f"/save {folder}/talk.json\r")
             person.expect("saved 6 messages")
             person.expect("> ")
-            person.type("\x1b[A\x1b[A")  # up: the line before
+            person.type("\x1b[A\x1b[A")  # cursor up: the line before
             person.expect("What is 84 * 3 / 2?")
-            person.type("\x03")  # drops it
+            person.type("\x03")  # deletes it
             person.expect("> ")
             person.type("/tokens\r")
             person.expect("tokens/s")
@@ -492,7 +492,7 @@ class Chat(unittest.TestCase):
             with open(f"{folder}/talk.json", encoding="utf-8") as file:
                 saved = json.load(file)
         self.assertEqual(saved["temperature"], 0)
-        self.cluster.post(CHAT, saved)  # is a request as it stands
+        self.cluster.post(CHAT, saved)  # the history as it is can be sent as a request
 
     def test_ctrl_c_stops_the_answer_and_then_the_program(self):
         with Terminal([*self.argv, "--set", "ignore_eos=true", "--set", "max_tokens=100000"], {"NO_COLOR": "1"}) as person:
@@ -518,7 +518,7 @@ class Chat(unittest.TestCase):
                 self.assertIn("Paris", person.expect("result of get_weather> "))
                 person.type('{"temperature": 17, "sky": "cloudy"}\r')
                 person.expect("17")
-                person.expect("17")  # the first was the echo
+                person.expect("17")  # the first occurrence is the echo
                 person.expect("> ")
                 person.type("/exit\r")
                 self.assertEqual(person.wait(), 0)
@@ -543,7 +543,7 @@ class Tls(unittest.TestCase):
 
 
 class Load(unittest.TestCase):
-    """numoe-bench serve against the real server."""
+    """numoe-bench serve with the real server."""
 
     @classmethod
     def setUpClass(cls):
@@ -566,7 +566,7 @@ class Load(unittest.TestCase):
             run = self.bench("--num-prompts", "12", "--random-input-len", "64", "--random-output-len", "16", "--random-range-ratio", "1",
                              "--request-rate", "inf", "--max-concurrency", "1,4", "--output-file", lines, "--output-details", "--plot", plot)
             self.assertEqual(run.stdout.count("Serving Benchmark Result"), 2)
-            self.assertEqual(run.stderr, "")  # no terminal, no progress bar
+            self.assertEqual(run.stderr, "")  # without a terminal there is no progress bar
             with open(lines, encoding="utf-8") as file:
                 reports = [json.loads(line) for line in file]
             for report, limit in zip(reports, (1, 4), strict=True):
@@ -576,7 +576,7 @@ class Load(unittest.TestCase):
                 self.assertTrue(report["tokenizer_id"].endswith("/tokenize"), report["tokenizer_id"])
                 self.assertLessEqual(report["max_concurrent_requests"], limit)
                 self.assertLessEqual(report["median_ttft_ms"], report["median_e2e_latency_ms"])
-            self.assertNotEqual(reports[0]["generated_texts"], reports[1]["generated_texts"])  # other prompts
+            self.assertNotEqual(reports[0]["generated_texts"], reports[1]["generated_texts"])  # different prompts
             with open(plot, encoding="utf-8") as file:
                 self.assertIn("4 at once", file.read())
 
@@ -596,7 +596,7 @@ class Load(unittest.TestCase):
         self.assertIn("from-bench", self.cluster.coordinator.log())
 
     def test_errors_say_what_to_do(self):
-        self.assertIn("0 is no number above 0, nor inf", self.bench("--request-rate", "0", expect=2).stderr)
+        self.assertIn("0 is neither a number above 0 nor inf", self.bench("--request-rate", "0", expect=2).stderr)
         self.assertIn("needs --dataset-path", self.bench("--dataset-name", "sharegpt", expect=2).stderr)
         self.assertIn("no such model: nobody", self.bench("--model", "nobody", "--random-input-len", "5", expect=2).stderr)
         self.assertIn("Connection refused", self.bench(expect=2, port=free_port()).stderr)
@@ -645,7 +645,7 @@ class Failure(unittest.TestCase):
         with Cluster(BIN, MODEL) as cluster, concurrent.futures.ThreadPoolExecutor(4) as pool:
             for worker in cluster.workers:
                 worker.process.send_signal(signal.SIGSTOP)
-            # More of them than there are HTTP threads; each waits for both workers' deadlines.
+            # There are more of them than HTTP threads; each waits for both workers' deadlines.
             asked = [pool.submit(cluster.request, "GET", "/expert_stats") for _ in range(4)]
             for _ in range(8):
                 self.assertEqual(cluster.request("GET", "/metrics")[0], 200)
@@ -756,7 +756,7 @@ class LifeCycle(unittest.TestCase):
             self.assertEqual(glob.glob(cluster.folder + "/*.sock"), [])
 
     def test_a_second_signal_ends_the_drain(self):
-        queued = 40  # one after the other: seconds of work
+        queued = 40  # one after the other, each seconds of work
         with Cluster(BIN, MODEL, coordinator_flags=["--max-num-seqs", "1"]) as cluster, concurrent.futures.ThreadPoolExecutor(queued) as pool:
             body = chat("Hello", max_tokens=100_000, ignore_eos=True)
             running = [pool.submit(cluster.request, "POST", CHAT, body) for _ in range(queued)]
@@ -770,12 +770,12 @@ class LifeCycle(unittest.TestCase):
             self.assertTrue(any(request.exception() for request in running))
 
     def test_crash_leaves_no_process_and_no_segment(self):
-        segments = lambda: set(os.listdir("/dev/shm")) - {f"numoe-{os.geteuid()}"}  # the folder of memory reservations stays
+        segments = lambda: set(os.listdir("/dev/shm")) - {f"numoe-{os.geteuid()}"}  # the folder of memory reservations remains
         before = segments()
         with Cluster(BIN, MODEL) as cluster:
             cluster.post(CHAT, chat("Hello"))
             cluster.coordinator.stop(signal.SIGKILL)
-            cluster.coordinator.start()  # the workers let the dead one's session go and take the new one
+            cluster.coordinator.start()  # the workers end the session of the dead coordinator and accept the new one
             cluster.await_health("ready", 20)
             cluster.post(CHAT, chat("Hello"))
             self.assertEqual(segments(), before)
@@ -797,7 +797,7 @@ class LifeCycle(unittest.TestCase):
         try:
             port = str(free_port())
             cluster.coordinator.argv[cluster.coordinator.argv.index("--port") + 1] = port
-            with open(cluster.port_file, "w", encoding="ascii") as f:  # the coordinator writes it once it serves
+            with open(cluster.port_file, "w", encoding="ascii") as f:  # the coordinator writes the file once it serves
                 f.write(port)
             cluster.coordinator.start()
             deadline = time.monotonic() + 30
@@ -827,14 +827,14 @@ class LifeCycle(unittest.TestCase):
             deadline = time.monotonic() + 30
             while ask() == 429 and time.monotonic() < deadline:
                 time.sleep(0.02)
-            for _ in range(20):  # whoever has an answer may ask again at once
+            for _ in range(20):  # a client that has an answer may send the next request at once
                 self.assertEqual(ask(), 200)
 
     def test_flags_from_file_and_environment(self):
         with tempfile.TemporaryDirectory() as folder:
             config = os.path.join(folder, "numoe.toml")
             with open(config, "w", encoding="utf-8") as f:
-                f.write('served-model-name = "from-file"\nlog-format = "json"\nmax-model-len = 100\n')  # the environment's 64 counts
+                f.write('served-model-name = "from-file"\nlog-format = "json"\nmax-model-len = 100\n')  # the environment's 64 applies
             os.environ["NUMOE_MAX_MODEL_LEN"] = "64"
             try:
                 with Cluster(BIN, MODEL, coordinator_flags=["--config", config]) as cluster:
@@ -873,5 +873,5 @@ if __name__ == "__main__":
         module.BIN = BIN
         globals().update({name: what for name, what in vars(module).items()
                           if isinstance(what, type) and issubclass(what, unittest.TestCase)})
-    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)  # says where, instead of being ended by who waits for it
+    faulthandler.dump_traceback_later(HUNG_SECONDS, exit=True)  # on a time-out the stacks are printed before the caller ends the process
     sys.exit(skips.finish(unittest.main(argv=[sys.argv[0], *rest], exit=False).result))

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Mixed load with random disconnects on real daemons: memory, descriptors and KV blocks must be where they were.
+"""Mixed load with random disconnects on real daemons: memory, descriptors and KV blocks must return to where they were.
 
-Usage: soak.py --bin build/release/bin [--minutes 30] [--clients 24]. A first tenth warms caches up; what the daemons hold after it is
-compared with what they hold at the end, idle both times. Exits 1 when something grew, was not answered, or a process ended.
+Usage: soak.py --bin build/release/bin [--minutes 30] [--clients 24]. The first tenth of the time warms up caches. What the daemons hold
+after it is compared with what they hold at the end, both times idle. Exits with 1 if something grew, a request was not answered, or a
+process ended.
 """
 import argparse
 import http.client
@@ -18,14 +19,14 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from daemons import Cluster  # noqa: E402
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-MEMORY_GROWTH_MAX = 24 << 20  # allocators keep some; a leak of 200 bytes a request is beyond it after half an hour
+MEMORY_GROWTH_MAX = 24 << 20  # allocators keep some memory; a leak of 200 bytes per request exceeds this after half an hour
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"enum": ["x", "y"]}}, "required": ["a", "b"]}
 
 
 def requests(r):
-    """An endless mix: (path, body, expected statuses)."""
+    """An endless mixture of requests: (path, body, expected statuses)."""
     while True:
         words = " ".join(r.choice(("red", "seven", "Paris", "what", "is", "12", "+", "tree", "世界")) for _ in range(r.choice((3, 12, 60, 400))))
         chat = {"messages": [{"role": "user", "content": words}], "max_tokens": r.choice((1, 20, 120)), "stream": r.random() < 0.6,
@@ -71,12 +72,12 @@ class Client(threading.Thread):
         connection = http.client.HTTPConnection("127.0.0.1", self.cluster.port, timeout=120)
         try:
             connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-            if self.random.random() < 0.15:  # gone before the answer
+            if self.random.random() < 0.15:  # the client disconnects before the answer
                 time.sleep(self.random.random() * 0.02)
                 self.left += 1
                 return
             response = connection.getresponse()
-            if self.random.random() < 0.15:  # gone in the middle of it
+            if self.random.random() < 0.15:  # the client disconnects in the middle of the answer
                 response.read(self.random.randint(1, 400))
                 self.left += 1
                 return
@@ -89,7 +90,7 @@ class Client(threading.Thread):
 
 
 def held(cluster):
-    """What the daemons hold, once nothing runs: {name: (resident bytes, descriptors)} and used KV blocks."""
+    """What the daemons hold while nothing runs: {name: (resident bytes, descriptors)} and the used KV blocks."""
     deadline = time.monotonic() + 60
     while True:
         text = cluster.request("GET", "/metrics")[2]

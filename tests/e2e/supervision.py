@@ -1,4 +1,4 @@
-"""numoe-expert-worker --supervise, and what SIGTERM means to each daemon: what a pod's end and restarts rely on."""
+"""numoe-expert-worker --supervise, and what SIGTERM means to each daemon: what the end and the restarts of a pod depend on."""
 import concurrent.futures
 import glob
 import json
@@ -25,7 +25,7 @@ def worker_binary():
 
 
 def runs_worker(pid):
-    """False also where the process ends while it is asked, or is a zombie, or the number is another program's by now."""
+    """False also if the process ends meanwhile, is a zombie, or its number belongs to another program by now."""
     try:
         return os.path.samefile(f"/proc/{pid}/exe", worker_binary())
     except OSError:
@@ -37,13 +37,13 @@ def probe(address):
 
 
 def arrived(cluster):
-    """Requests that the engine has taken, the finished ones included."""
+    """The number of requests that the engine has accepted, the finished ones included."""
     text = cluster.request("GET", "/metrics")[2]
     return sum(int(n) for n in re.findall(r"^numoe_requests_(?:running|waiting|finished_total\{.*\}) (\d+)", text, re.M))
 
 
 class SupervisedCluster(Cluster):
-    """Two workers under one supervisor on however many nodes this machine has, and a coordinator."""
+    """Two workers under one supervisor, on any number of NUMA nodes, and a coordinator."""
 
     def __init__(self, *supervisor_flags, coordinator_flags=()):
         super().__init__(BIN, MODEL, workers=0, coordinator_flags=coordinator_flags)
@@ -60,7 +60,7 @@ class SupervisedCluster(Cluster):
         return self.workers[0]
 
     def child(self, index):
-        """The process that is worker `index` now."""
+        """The process that currently is worker `index`."""
         return int(re.findall(rf"worker {index} is process (\d+)", self.supervisor.log())[-1])
 
 
@@ -68,7 +68,7 @@ class Supervision(unittest.TestCase):
     def test_a_killed_worker_comes_back_and_no_byte_changes(self):
         with SupervisedCluster(coordinator_flags=["--deterministic"]) as cluster:
             before = stream_text(cluster.stream(TEXT, LONG))
-            until("ready", lambda: probe(cluster.health).returncode == 0)  # it looks every quarter of a second
+            until("ready", lambda: probe(cluster.health).returncode == 0)  # the supervisor checks every quarter of a second
             first = cluster.child(1)
 
             def kill_once(events):
@@ -85,9 +85,9 @@ class Supervision(unittest.TestCase):
             self.assertEqual(probe(cluster.health).returncode, 1)
             cluster.supervisor.start()
             until("serving", lambda: probe(cluster.health).returncode == 0)
-            os.kill(cluster.child(0), signal.SIGSTOP)  # alive, and of no use
+            os.kill(cluster.child(0), signal.SIGSTOP)  # the process is alive, but does nothing
             until("not serving", lambda: probe(cluster.health).returncode == 1)
-            self.assertIn("does not serve", probe(cluster.health).stderr)
+            self.assertIn("is not serving", probe(cluster.health).stderr)
             os.kill(cluster.child(0), signal.SIGCONT)
             until("serving again", lambda: probe(cluster.health).returncode == 0)
             self.assertEqual(cluster.supervisor.stop(), 0)
@@ -135,7 +135,7 @@ class Supervision(unittest.TestCase):
             expected = cluster.post(TEXT, LONG)["choices"][0]["text"]
             running = [pool.submit(cluster.post, TEXT, LONG) for _ in range(6)]
             until("all are there", lambda: arrived(cluster) == 7)
-            for daemon in (cluster.supervisor, cluster.coordinator):  # as the kubelet does
+            for daemon in (cluster.supervisor, cluster.coordinator):  # this is what the kubelet does
                 daemon.process.send_signal(signal.SIGTERM)
             for request in running:
                 self.assertEqual(request.result()["choices"][0]["text"], expected)
@@ -182,7 +182,7 @@ class Supervision(unittest.TestCase):
             children = [cluster.child(0), cluster.child(1)]
             cluster.supervisor.stop(signal.SIGKILL)
             until("no child", lambda: not any(runs_worker(pid) for pid in children))
-            cluster.supervisor.start()  # nothing is in its way
+            cluster.supervisor.start()  # no other process prevents it
             until("serving", lambda: probe(cluster.health).returncode == 0)
         finally:
             if cluster.supervisor.process is not None:
@@ -220,7 +220,7 @@ class Supervision(unittest.TestCase):
 
 
 class Pinning(unittest.TestCase):
-    """One worker at a time, told to be alone on its CPUs."""
+    """One worker at a time with --exclusive-cpus."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -229,7 +229,7 @@ class Pinning(unittest.TestCase):
         self.cpus = sorted(os.sched_getaffinity(0))
 
     def start(self, cpus, *flags):
-        """-> the line that says how it went; the worker runs until the test's end."""
+        """-> the line that says what happened; the worker runs until the end of the test."""
         socket = f"unix:{self.folder}/{len(self.started)}.sock"
         worker = subprocess.Popen(["taskset", "-c", ",".join(map(str, cpus)), worker_binary(), "--model", MODEL, "--pinning",
                                    "required", "--listen", socket, "--metrics-port", "0", *flags], stderr=subprocess.PIPE, text=True)
@@ -258,7 +258,7 @@ class Pinning(unittest.TestCase):
     def test_own_cpus_are_taken_and_a_node_has_one_worker(self):
         self.skip_unless_cpus_can_be_own()
         self.assertIn("serving", self.start(self.cpus[:1], "--exclusive-cpus", "1"))
-        self.assertIn("another worker lives on node", self.start(self.cpus[:1], "--exclusive-cpus", "1"))
+        self.assertIn("another worker runs on node", self.start(self.cpus[:1], "--exclusive-cpus", "1"))
         self.started[0].kill()
         self.started[0].wait()
         self.assertIn("serving", self.start(self.cpus[:1]))

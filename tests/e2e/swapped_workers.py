@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""A worker that is killed in the middle of an answer and comes back as something else: no answer may have another text.
+"""A worker is killed in the middle of an answer and comes back with other settings: no answer may have another text.
 
 Usage: swapped_workers.py --bin build/release/bin [--swaps 200] [--seed 16]. Each swap kills one of two workers while it computes and
-starts it with another slice, another model or another path to the same one, drawn at random with a printed seed; then the right
-worker comes back. /health has to name the worker that does not fit and why, and every answer to be the undisturbed one or an error.
+starts it with another slice, another model or another path to the same model, chosen at random with a printed seed; then the right
+worker comes back. /health has to name the worker that does not fit and the reason, and every answer must be the undisturbed one or
+an error.
 """
 import argparse
 import collections
@@ -29,12 +30,12 @@ MODEL = os.path.join(ROOT, "deploy/models/nano")
 TEXT = "/v1/completions"
 LONG = {"prompt": "What is 84 * 3 / 2?", "temperature": 0, "max_tokens": 400, "ignore_eos": True}
 ANSWER_SECONDS = 120
-LOOKS = 10  # at /health, while a worker is there that does not fit
+LOOKS = 10  # of /health, while there is a worker that does not fit
 SEED = 16
 SWAPS_OF_A_TEST = 12
 BIN = ""
 
-# How a worker comes back: flags(index, models) that differ, and what /health says of it; None: it fits.
+# How a worker comes back: flags(index, models) that differ, and what /health says of it; None if it fits.
 Kind = collections.namedtuple("Kind", "name flags reason")
 KINDS = [
     Kind("the other worker's slice", lambda index, models: {"--worker-index": str(1 - index)}, "--worker-index"),
@@ -69,7 +70,7 @@ def change_experts(path):
 
 
 def make_models(bin_dir, folder):
-    """What workers are swapped for: {name: path}."""
+    """The models that the swapped workers get: {name: path}."""
     models = {name: os.path.join(folder, name.replace(" ", "-")) for name in ("copy", "other", "packed", "other packed")}
     for name in ("copy", "other"):
         shutil.copytree(MODEL, models[name])
@@ -82,7 +83,7 @@ def make_models(bin_dir, folder):
 
 
 def ask(cluster, on_event=None):
-    """-> (text, error): what a stream said, and the error that ended it before its time, or None."""
+    """-> (text, error): the text of a stream, and the error that ended it early, or None."""
     connection = cluster.connect(ANSWER_SECONDS)
     text, error, events = "", None, 0
     try:
@@ -123,7 +124,7 @@ def with_flags(argv, flags):
 
 
 def await_refusal(cluster, index, reason):
-    """Waits until /health names worker `index` and the reason, and sees that it does not change its mind."""
+    """Waits until /health names worker `index` and the reason, and checks that this does not change afterwards."""
     worker, address = cluster.workers[index], cluster.addresses.split(",")[index]
     seen = {}
 
@@ -167,7 +168,7 @@ def swap(cluster, index, kind, killed_after, models):
 
 
 def play(bin_dir, swaps, seed):
-    """Prints a line for each swap; an AssertionError says which one had which other text."""
+    """Prints a line for each swap; an AssertionError names the swap and the text that differed."""
     print(f"swapped workers: {swaps} swaps with seed {seed}", flush=True)
     draw = random.Random(seed)
     deck, counts = [], collections.Counter()

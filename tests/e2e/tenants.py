@@ -1,5 +1,6 @@
-"""API keys beside each other: nobody aborts, forgets, finds or holds up what is another key's, and no spelling of an empty key
-opens the port."""
+"""Several API keys: no key can abort, flush, find or delay what belongs to another key, and an empty key in any spelling does not
+open the port.
+"""
 import concurrent.futures
 import json
 import os
@@ -23,7 +24,7 @@ def bearer(key, **headers):
 
 
 def key_files(folder, keys=f"{A} name=team-a\n{B} name=team-b\n"):
-    """Flags of a coordinator that takes the three keys."""
+    """Flags of a coordinator that accepts the three keys."""
     paths = [os.path.join(folder, name) for name in ("keys", "admins")]
     for path, text in zip(paths, (keys, ADMIN + "\n")):
         with open(path, "w", encoding="ascii") as f:
@@ -32,7 +33,7 @@ def key_files(folder, keys=f"{A} name=team-a\n{B} name=team-b\n"):
 
 
 class Tenants(unittest.TestCase):
-    """One cluster with three keys, of which two sequences run at once."""
+    """One cluster with three keys, in which two sequences run at once."""
 
     @classmethod
     def setUpClass(cls):
@@ -102,7 +103,7 @@ class Tenants(unittest.TestCase):
     def test_metrics_have_names_and_no_keys(self):
         for key in (A, B):
             self.ask(key, TEXT, {"prompt": "x", "max_tokens": 1})
-        for name in ("team-a", "team-b"):  # who has asked often in a tenth of a second gets the last text again
+        for name in ("team-a", "team-b"):  # a client that asks often gets the text of the last tenth of a second again
             until(f"{name} is there",
                   lambda: f'numoe_tenant_tokens_total{{tenant="{name}"}}' in self.cluster.request("GET", "/metrics")[2])
         text = self.cluster.request("GET", "/metrics")[2]
@@ -166,7 +167,7 @@ class Keys(unittest.TestCase):
 
                 def told():
                     self.assertEqual(status(bearer(A)), 200)
-                    return "has gone" in cluster.coordinator.log()
+                    return "does not exist any more" in cluster.coordinator.log()
                 until("the log says that the file has gone", told)
                 self.assertEqual(status(bearer(A)), 200)
 

@@ -1,4 +1,4 @@
-"""Drives a program on a pseudo terminal, as a person would: types, waits for what appears. Standard library only."""
+"""Controls a program on a pseudo terminal as a person would: it types, and waits for output. Standard library only."""
 import os
 import pty
 import select
@@ -7,11 +7,11 @@ import time
 
 
 class Terminal:
-    """`argv` on a terminal of its own, which is also its controlling one, so that Ctrl-C reaches it."""
+    """`argv` on a terminal of its own, which is also its controlling terminal, so that Ctrl-C reaches it."""
 
     def __init__(self, argv, environment=None):
-        self.seen = ""  # all that has appeared
-        self.read_to = 0  # what expect() has passed
+        self.seen = ""  # all output so far
+        self.read_to = 0  # how much of it expect() has passed
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             os.execve(argv[0], argv, {**os.environ, "TERM": "xterm", **(environment or {})})
@@ -29,7 +29,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def expect(self, text, seconds=60):
-        """Waits until `text` appears behind what was expected before; -> what came before it."""
+        """Waits until `text` appears after what was expected before; -> the output before it."""
         deadline = time.monotonic() + seconds
         while text not in self.seen[self.read_to:]:
             if not self.read(deadline):

@@ -1,4 +1,4 @@
-"""Traces of requests as a collector gets them: the JSON's shape, the spans' order, the client's trace gone on with."""
+"""Traces of requests as a collector receives them: the JSON's form, the order of spans, and the continuation of the client's trace."""
 import http.server
 import json
 import os
@@ -17,7 +17,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector:
-    """Takes what is posted to /v1/traces and checks each request as opentelemetry-proto's JSON mapping has it."""
+    """Receives what is posted to /v1/traces and checks each request against the JSON mapping of opentelemetry-proto."""
 
     def __init__(self, status=200):
         self.spans, self.wrong, self.status = [], [], status
@@ -32,7 +32,7 @@ class Collector:
                 try:
                     assert (self.path, self.headers["Content-Type"]) == ("/v1/traces", "application/json"), self.path
                     outer.take(json.loads(body))
-                except Exception as error:  # told by the test, not by this thread
+                except Exception as error:  # the test sets it, not this thread
                     outer.wrong.append(f"{error!r} in {body[:500]}")
                 self.send_response(outer.status)
                 self.send_header("Content-Length", "2")
@@ -134,11 +134,11 @@ class Tracing(unittest.TestCase):
     def test_the_clients_trace_is_gone_on_with(self):
         with self.cluster("--trace-ratio", "0") as cluster:
             body = {"prompt": "x", "max_tokens": 2, "ignore_eos": True, "n": 2}
-            for header in (None, f"00-{TRACE}-{PARENT}-00", "nonsense"):  # by the ratio, and by the client: not recorded
+            for header in (None, f"00-{TRACE}-{PARENT}-00", "nonsense"):  # not recorded, by the ratio and by the client
                 cluster.request("POST", "/v1/completions", body, {"traceparent": header} if header else None)
             cluster.request("POST", "/v1/completions", body, {"traceparent": f"00-{TRACE}-{PARENT}-01"})
             spans = self.collector.await_spans(7)
-            cluster.coordinator.stop()  # sends what is left
+            cluster.coordinator.stop()  # sends the remaining spans
             self.assertEqual(len(self.collector.spans), 7)
             self.assertEqual({s["traceId"] for s in spans}, {TRACE})
             self.assertEqual(spans[0]["parentSpanId"], PARENT)

@@ -1,4 +1,4 @@
-// What any server can put on a person's terminal: text, and nothing that drives it.
+// A server's answers on a user's terminal: any bytes become text, without control sequences.
 #include "common/base/check.h"
 #include "coordinator/clients/terminal/answer_view.h"
 #include "coordinator/net/client/answer_chunk.h"
@@ -6,7 +6,7 @@
 
 namespace {
 
-// The view's own colours are the only escapes; what a server says brings none.
+// Checks that the view's own colours are the only escape sequences.
 void CheckText(std::string_view text, bool colour) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
@@ -19,7 +19,7 @@ void CheckText(std::string_view text, bool colour) {
     }
     NUMOE_CHECK(c >= ' ' || c == '\n' || c == '\t') << static_cast<int>(c) << " at " << i;
     NUMOE_CHECK_NE(static_cast<int>(c), 0x7f);
-    // C1, as UTF-8 has it.
+    // Control characters of C1 in UTF-8.
     if (c == 0xC2 && i + 1 < text.size())
       NUMOE_CHECK_GE(static_cast<int>(static_cast<unsigned char>(text[i + 1])), 0xA0);
   }

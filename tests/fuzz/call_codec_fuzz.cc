@@ -1,5 +1,5 @@
-// What a peer can put into a mailbox slot: a decoder accepts it only if everything it then hands out lies
-// inside the slot and inside the model, and says in one line what is wrong otherwise.
+// Any bytes of a peer in a mailbox slot: a decoder accepts them only if everything that it returns is inside
+// the slot and the model; otherwise its error is one line.
 #include <cstring>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr CallShape kShape{.hidden_size = 4, .num_experts = 8};
 
-// INTERNAL carries the worker's own words, and logs escape them.
+// INTERNAL contains the worker's own message, which logs escape.
 void CheckMessage(const absl::Status& status) {
   NUMOE_CHECK_LT(status.message().size(), 1100u);
   const bool one_line = std::string(status.message()).find('\n') == std::string::npos;
@@ -57,7 +57,7 @@ void CheckReply(absl::Span<const std::byte> slot) {
 }  // namespace numoe
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  // Slots are 64-byte aligned in the segment; one that is not must be refused or read correctly too.
+  // Slots in a segment are aligned to 64 bytes; one that is not must also be refused or read correctly.
   std::vector<std::byte> storage(size + 64);
   auto* aligned = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
   if (size > 0) std::memcpy(aligned, data, size);

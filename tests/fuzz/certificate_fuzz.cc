@@ -1,5 +1,6 @@
-// What a peer shows of itself: any certificate, as DER in the handshake or as PEM in a file, is described in
-// one printable line of bounded length or refused in one, and leaves nothing in OpenSSL's queue of errors.
+// Certificates of peers: any certificate, as DER in the handshake or as PEM in a file, is described in one
+// printable line of bounded length or refused with such a line, and leaves nothing in OpenSSL's queue of
+// errors.
 #include <openssl/err.h>
 #include <openssl/x509.h>
 
@@ -11,7 +12,7 @@
 namespace numoe {
 namespace {
 
-// A name of 64 kB and six more would fit a certificate; the files that hold them are limited to 1 MB.
+// A certificate could contain a name of 64 kB and six more; the files with certificates are limited to 1 MB.
 constexpr size_t kLineBytesMax = 4u << 20;
 
 void CheckLine(const std::string& line) {

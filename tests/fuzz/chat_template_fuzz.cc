@@ -1,5 +1,5 @@
-// A template from an unknown publisher: parsing and rendering end within their limits, with text or with one
-// line of error, whatever it says.
+// A template from an unknown publisher: parsing and rendering any template end within their limits, with text
+// or with an error of one line.
 #include <string>
 #include <string_view>
 

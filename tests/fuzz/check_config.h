@@ -1,6 +1,7 @@
-// What the engine relies on in a configuration, whichever file it was read from: it sizes its memory by it.
+// Checks the properties of a model's configuration on which the engine relies when it allocates memory, for
+// any file format.
 //
-// CHECKs, for fuzz targets.
+// For fuzz targets; a failure is a failed CHECK.
 #pragma once
 
 #include <cmath>
@@ -17,7 +18,7 @@ inline void CheckRope(const RopeConfig& rope) {
   NUMOE_CHECK(std::isfinite(rope.theta) && std::log(rope.theta) > 0) << rope.theta;
   if (!rope.has_yarn) return;
   NUMOE_CHECK(rope.yarn.factor >= 1 && std::isfinite(rope.yarn.factor)) << rope.yarn.factor;
-  NUMOE_CHECK(rope.yarn.beta_fast > 0 && rope.yarn.beta_slow > 0) << "their logarithms are taken";
+  NUMOE_CHECK(rope.yarn.beta_fast > 0 && rope.yarn.beta_slow > 0) << "the engine computes their logarithms";
   NUMOE_CHECK_GE(rope.yarn.original_max_position_embeddings, 1);
 }
 

@@ -1,6 +1,7 @@
-// What the engine relies on in a request, whichever API it came by, and clients in a refusal.
+// Checks the properties of a request on which the engine relies, for any API, and those of a refusal on which
+// clients rely.
 //
-// CHECKs, for the fuzz targets of the request readers.
+// For the fuzz targets of the request readers; a failure is a failed CHECK.
 #pragma once
 
 #include <cmath>

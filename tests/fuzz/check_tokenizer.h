@@ -1,6 +1,6 @@
-// What the engine relies on in a tokeniser, whatever file it was read from.
+// Checks the properties of a tokeniser on which the engine relies, for any file format.
 //
-// CHECKs, for the fuzz targets of the readers.
+// For the fuzz targets of the readers; a failure is a failed CHECK.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace numoe {
 
-/// Any text becomes ids of the vocabulary, and, where every piece of it is kept as it is, comes back.
+/// Checks that any text is encoded to ids of the vocabulary. With `text_comes_back`, checks that the ids
+/// decode to the text.
 inline void CheckTokenizer(const text::Tokenizer& tokenizer, bool text_comes_back) {
   NUMOE_CHECK_GE(tokenizer.VocabSize(), 256);
   for (const char* text : {"abc", "a1 b\n\n世界 \xF0\x9F\x99\x82", "[EOS]<think> x"}) {
@@ -24,7 +25,7 @@ inline void CheckTokenizer(const text::Tokenizer& tokenizer, bool text_comes_bac
     NUMOE_CHECK(!tokenizer.IsSpecial(id) || !tokenizer.TokenBytes(id).empty()) << id;
 }
 
-/// One line that begins with the source.
+/// Checks that the error is one line that begins with the source.
 inline void CheckTokenizerError(const absl::Status& status, std::string_view source) {
   const std::string message(status.message());
   NUMOE_CHECK_EQ(message.rfind(source, 0), 0u) << message;

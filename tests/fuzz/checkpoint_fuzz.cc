@@ -1,5 +1,5 @@
-// The index of a sharded checkpoint, and a generation_config.json behind a NUL: the folder is opened with
-// tensors where the index says they are and defaults within their ranges, or there is one line of error.
+// The index of a sharded checkpoint, followed by a NUL and a generation_config.json. The folder is opened,
+// with tensors in the shards of the index and defaults within their ranges, or the error is one line.
 #include <unistd.h>
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace numoe {
 namespace {
 
-// A folder with two shards of one tensor each, gone at the end.
+// A temporary folder with two shards of one tensor each.
 class Folder {
  public:
   Folder() {

@@ -1,6 +1,6 @@
-// The GGUF reader must accept only files whose values and tensors lie within them, one after the other, and
-// never read outside; a configuration made of its metadata must be one that the engine can size its memory
-// by.
+// The GGUF reader must accept only files whose values and tensors are inside the file, one after the other,
+// and never read outside. A configuration that is made from the metadata must have the properties of
+// check_config.h.
 #include <string>
 
 #include "common/base/check.h"

@@ -1,5 +1,5 @@
-// A tokeniser made of a GGUF file's metadata must encode any text to ids it knows and give the text back, or
-// there is one line of error.
+// A tokeniser that is made from a GGUF file's metadata must encode any text to ids of the vocabulary that
+// decode to the text; otherwise the error is one line.
 #include "common/weights/gguf.h"
 #include "coordinator/text/tokenizer/gguf_tokenizer.h"
 #include "tests/fuzz/check_tokenizer.h"

@@ -1,7 +1,8 @@
-// A grammar from a client: compiling ends within its limits, with a grammar or one line of error, whatever it
-// says; and every grammar that compiles keeps its promises along a text drawn from its masks.
+// A grammar from a client: compiling any source ends within its limits, with a grammar or an error of one
+// line. Every compiled grammar keeps its guarantees along a text that is sampled from its masks.
 //
-// The first byte picks the kind of source, the rest is the source and what the draws are made of.
+// The first byte chooses the kind of source; the other bytes are the source and the random numbers for
+// sampling.
 #include <array>
 #include <string>
 #include <string_view>
@@ -75,7 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 2) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   using Kind = numoe::text::GrammarSource::Kind;
-  // The seeds' first bytes are digits: "0" is a schema, "1" a regex, "2" EBNF, "3" a choice, "4" a tag.
+  // In the seeds the first byte is a digit: "0" is a schema, "1" a regex, "2" EBNF, "3" a choice, "4" a tag.
   constexpr std::array kKinds = {Kind::kEbnf, Kind::kChoice, Kind::kStructuralTag, Kind::kJsonSchema,
                                  Kind::kRegex};
   static_assert('0' % kKinds.size() == 3);

@@ -1,5 +1,5 @@
-// A tokenizer.json, and a tokenizer_config.json behind a NUL: any text is encoded to ids of the vocabulary
-// and comes back unless the file normalises it, or there is one line of error.
+// A tokenizer.json, followed by a NUL and a tokenizer_config.json: any text is encoded to ids of the
+// vocabulary that decode to the text, unless the file normalises it; otherwise the error is one line.
 #include "coordinator/text/tokenizer/hf_tokenizer.h"
 #include "tests/fuzz/check_tokenizer.h"
 
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto tokenizer = numoe::text::MakeHfTokenizer(tokens, config, "t.json");
   if (tokenizer.ok()) {
-    numoe::CheckTokenizer(**tokenizer, /*text_comes_back=*/true);  // it is in NFC already
+    numoe::CheckTokenizer(**tokenizer, /*text_comes_back=*/true);  // the texts are already in NFC
   } else {
     numoe::CheckTokenizerError(tokenizer.status(), "t.json: ");
   }

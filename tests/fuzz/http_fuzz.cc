@@ -1,6 +1,6 @@
-// Whatever a client sends over its connection and then hangs up: the server answers in HTTP or not at all,
-// lets the connection go, and serves the next. Where one request ends does not depend on how its bytes are
-// cut.
+// Any bytes that a client sends before it closes its connection: the server answers in HTTP or not at all,
+// closes the connection, and serves the next one. The end of a request does not depend on how its bytes are
+// divided.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 namespace numoe {
 namespace {
 
-constexpr int kHangSeconds = 20;  // far beyond what an answer takes, below the server's own limit
+constexpr int kHangSeconds = 20;  // far longer than an answer takes, and below the server's own limit
 
 class FuzzServer {
  public:
@@ -48,19 +48,19 @@ class FuzzServer {
   }
   ~FuzzServer() { server_->Stop(); }
 
-  // All that the server says until it closes.
+  // Returns everything that the server sends until it closes the connection.
   std::string Ask(const uint8_t* data, size_t size) const {
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const timeval limit = {.tv_sec = kHangSeconds, .tv_usec = 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    const linger at_once = {.l_onoff = 1, .l_linger = 0};  // or ports run out in TIME_WAIT
+    const linger at_once = {.l_onoff = 1, .l_linger = 0};  // otherwise all ports would be in TIME_WAIT
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<uint16_t>(server_->port()));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     NUMOE_CHECK_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    // It may have refused and closed before all was sent.
+    // The server may refuse the request and close the connection before all bytes are sent.
     for (size_t sent = 0; sent < size;) {
       const ssize_t bytes = send(fd, data + sent, size - sent, MSG_NOSIGNAL);
       if (bytes <= 0) break;
@@ -83,7 +83,7 @@ class FuzzServer {
   std::unique_ptr<net::Server> server_;
 };
 
-// What heads and bodies are found in `bytes`, of which so many come at once.
+// Returns the heads and bodies that are found in `bytes`, which come in pieces of `piece` bytes.
 std::string RequestsIn(std::string_view bytes, size_t piece) {
   constexpr size_t kBodyMax = 1 << 20;
   std::string found;

@@ -1,5 +1,4 @@
-// What a peer can send over gRPC: a call is accepted only if all its spans have the sizes that its counts
-// say.
+// Any message of a peer over gRPC: a call is accepted only if all its spans have the sizes of its counts.
 #include "common/base/check.h"
 #include "common/base/limits.h"
 #include "common/transport/transport_limits.h"
@@ -9,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr int kHidden = 4;
   numoe::v1::LayerCall call;
   if (!call.ParseFromArray(data, static_cast<int>(size))) return 0;
-  static numoe::worker::LayerMessageBuffers buffers;  // with what the last message left in them
+  static numoe::worker::LayerMessageBuffers buffers;  // still contains values of the last message
   const auto view = numoe::worker::ReadLayerMessage(call, kHidden, buffers);
   if (!view.ok()) {
     NUMOE_CHECK(absl::IsInvalidArgument(view.status()));

@@ -1,4 +1,5 @@
-// Dataset files of numoe-bench, a JSON array or JSON lines: requests that can be sent, or one line of error.
+// Dataset files of numoe-bench, a JSON array or JSON lines, become requests that can be sent, or an error of
+// one line.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
-// What a process at the other end of a mailbox segment can do to a worker: it writes any bytes to any place
-// of the segment, wakes whom it likes and uses the socket, while calls go on in the same session and in
-// another one. The worker never ends, never waits for ever, hands its executor nothing unchecked, and answers
-// the other session right.
+// A hostile process at the other end of a mailbox segment: it writes any bytes to any place of the segment,
+// wakes any waiter and uses the socket, while calls run in the same session and in another one. The worker
+// must not die or wait forever, must pass only checked values to its executor, and must answer the other
+// session correctly.
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/socket.h>
@@ -32,12 +32,13 @@ constexpr int kHidden = 4;
 constexpr int kExperts = 8;
 constexpr uint64_t kInstance = 0x0123456789abcdef;
 constexpr size_t kSlotBytesMax = 1 << 20;
-constexpr int kCallsMax = 3;           // of one input
-constexpr int kOperationsMax = 64;     // of one input
-constexpr int kCallMs = 5;             // a call whose words were overwritten may never be answered
-constexpr int kBystanderMs = 120'000;  // on a busy machine, under a sanitizer
+constexpr int kCallsMax = 3;           // calls for one input
+constexpr int kOperationsMax = 64;     // operations for one input
+constexpr int kCallMs = 5;             // short, because a call with overwritten words may never be answered
+constexpr int kBystanderMs = 120'000;  // enough for a busy machine with a sanitizer
 
-// out = hidden. Its ids are the copies that were checked, whatever the peer writes meanwhile.
+// Computes out = hidden. The ids that it reads must be the checked copies, whatever the peer writes
+// meanwhile.
 class Copies final : public LayerExecutor {
  public:
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
@@ -52,11 +53,12 @@ class Copies final : public LayerExecutor {
 
 struct Session {
   std::unique_ptr<MailboxChannel> channel;
-  FileDescriptor socket;  // the channel's, too
-  MailboxSegment also;    // another mapping: none is made once the worker knows that it is attached
+  FileDescriptor socket;  // the socket of the channel
+  MailboxSegment
+      also;  // another mapping, which cannot be made after the worker knows that the segment is attached
 };
 
-// An attacked server, and a session that is none of the attacker's business.
+// A server that is attacked, and a session that does not belong to the attacker.
 class Target {
  public:
   Target() {
@@ -73,7 +75,7 @@ class Target {
     while (true) {
       FileDescriptor socket = Connect();
       auto fd = ReceiveDescriptor(socket.get());
-      if (!fd.ok()) {  // sessions of earlier inputs are on their way out
+      if (!fd.ok()) {  // sessions of earlier inputs have not ended yet
         std::this_thread::sleep_for(std::chrono::microseconds(200));
         continue;
       }
@@ -91,7 +93,7 @@ class Target {
     const absl::Status status = Call(*bystander_->channel, ++bystander_calls_, kBystanderMs, /*whole=*/true);
     NUMOE_CHECK(status.ok()) << status.ToString();
   }
-  // `whole`: nobody else writes there, so the answer is right.
+  // With `whole`, no attacker writes to the segment, so the answer must be correct.
   static absl::Status Call(MailboxChannel& channel, uint64_t id, int deadline_ms, bool whole) {
     const std::vector<float> hidden = {1, 2, 3, 4, 5, 6, 7, 8}, weights(4, 0.5f);
     const std::vector<ExpertId> experts = {0, 3, kNoExpert, 7};
@@ -130,7 +132,7 @@ class Target {
   uint64_t bystander_calls_ = 0;
 };
 
-// The input, taken from the front; zeros when it is used up.
+// Reads the input from its beginning; after its end all values are zero.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : data_(data), size_(size) {}
@@ -157,7 +159,7 @@ void Wake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
-// `segment`: the attacker's own mapping.
+// Attacks a session as the input says. `segment` is the attacker's own mapping.
 void Attack(Input& input, const MailboxSegment& segment, int socket) {
   SegmentHeader& header = segment.header();
   const absl::Span<std::byte> slot = MailboxChannel::Slot(segment, Side::kCoordinator, ReplyPart::kImmediate);

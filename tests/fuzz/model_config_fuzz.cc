@@ -1,5 +1,5 @@
-// The config.json reader must return a configuration that the engine can size its memory by, or one line of
-// error.
+// The reader of config.json must return a configuration with the properties of check_config.h, or an error of
+// one line.
 #include <string>
 
 #include "tests/fuzz/check_config.h"

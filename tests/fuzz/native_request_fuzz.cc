@@ -1,4 +1,4 @@
-// What SGLang's clients send: any body becomes a request within its limits, or an error object with a 4xx
+// Bodies of SGLang's clients: any body becomes a request within its limits, or an error object with a 4xx
 // status.
 #include "coordinator/serving/api/native_request.h"
 #include "tests/fuzz/check_request.h"

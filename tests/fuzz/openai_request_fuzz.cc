@@ -1,4 +1,4 @@
-// What OpenAI's clients send: any body becomes a request within its limits, or an error object with a 4xx
+// Bodies of OpenAI's clients: any body becomes a request within its limits, or an error object with a 4xx
 // status.
 #include "coordinator/serving/api/openai_request.h"
 #include "tests/fuzz/check_request.h"

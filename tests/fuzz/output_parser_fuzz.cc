@@ -1,7 +1,8 @@
-// What a model may say: any tokens become one answer, however they fall into events, and no mark gets
-// through.
+// Any tokens of a model: they become the same answer, however they are divided into events, and no mark gets
+// into its text.
 //
-// The first byte chooses format and request; in the rest control tokens stand by name or as a byte below 32.
+// The first byte chooses format and request; in the other bytes control tokens are written by name or as a
+// byte below 32.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -53,7 +54,8 @@ std::vector<TokenId> TokensOf(std::string_view text, const text::Tokenizer& toke
   return tokens;
 }
 
-// The answer of a generation fed `tokens` in events of `length`; what it streams must add up to it.
+// Returns the answer of a generation that receives `tokens` in events of `length` tokens. Checks that its
+// deltas add up to the answer.
 nlohmann::ordered_json Answer(const Model& model, const serving::GenerationRequest& request, uint8_t choice,
                               const std::vector<TokenId>& tokens, size_t length) {
   static const std::vector<TokenId> eos;
@@ -95,8 +97,7 @@ nlohmann::ordered_json Answer(const Model& model, const serving::GenerationReque
   return {message, reason, answer.at("usage")};
 }
 
-// Every mark's name holds one '<': more of them than the ordinary tokens wrote would be a mark that got
-// through.
+// Every mark's name has one '<', so the text may not have more of them than the ordinary tokens.
 void CheckText(const nlohmann::ordered_json& message, const std::string& plain) {
   int64_t brackets = 0;
   for (const char* field : {"content", "reasoning_content"}) {
@@ -104,13 +105,13 @@ void CheckText(const nlohmann::ordered_json& message, const std::string& plain) 
     if (it == message.end() || it->is_null()) continue;
     const auto text = it->get<std::string>();
     NUMOE_CHECK_EQ(text::ReplaceInvalidUtf8(text), text);
-    NUMOE_CHECK_LE(text.size(), 3 * plain.size());  // a stray byte becomes a replacement character
+    NUMOE_CHECK_LE(text.size(), 3 * plain.size());  // an invalid byte becomes a replacement character
     brackets += std::count(text.begin(), text.end(), '<');
   }
   NUMOE_CHECK_LE(brackets, std::count(plain.begin(), plain.end(), '<')) << message.dump();
 }
 
-// What may be text: ordinary tokens, and the marks that may be quoted.
+// Returns everything that may be text: ordinary tokens, and the marks that may be quoted.
 std::string PlainText(const Model& model, const std::vector<TokenId>& tokens) {
   std::string plain;
   for (const TokenId token : tokens) {

@@ -1,5 +1,5 @@
-// Headers and manifests of packed weights: whatever the bytes, an answer or one line of an error; what is
-// accepted says the same when it is written again.
+// Headers and manifests of packed weights: any bytes are accepted or refused with an error of one line; an
+// accepted header is the same after it is written and read again.
 #include <cstring>
 #include <string>
 
@@ -42,8 +42,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     CheckMessage(manifest.status());
   }
-  // Again with length and checksum put right for the text that is there: most edits break them, and would
-  // hide what lies behind.
+  // Tests the input again with the correct length and checksum for its text. Most edits make these wrong, so
+  // that the code after those checks would not be reached.
   if (size <= worker::kShardPrefixBytes) return 0;
   std::vector<std::byte> repaired(bytes.begin(), bytes.end());
   const absl::Span<const std::byte> body = absl::MakeConstSpan(repaired).subspan(worker::kShardPrefixBytes);

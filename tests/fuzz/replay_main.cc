@@ -1,9 +1,10 @@
-// Runs a fuzz target without libFuzzer: each corpus file as it is, then a fixed number of mutations of them.
+// Runs a fuzz target without libFuzzer: first each corpus file, unchanged, then mutations of these files.
 //
 // Usage: NAME_replay CORPUS_FOLDER [--runs=100000] [--seconds=0] [--first=0] [--dump=FILE]
-// With --seconds it runs until they are over, however many runs that are.
-// Mutation N depends on N and the corpus alone, so a crash of run N is repeated by --first=N --runs=1, and
-// --dump then writes its input. When the process dies the number of the run is the last thing printed.
+// With --seconds it runs for that time instead of a number of runs. Mutation N depends only on N and the
+// corpus, so
+// --first=N --runs=1 repeats a crash of run N, and --dump then writes its input. If the process dies, it
+// prints the number of the run.
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,16 +23,17 @@
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
-// Asked for by ASan and UBSan: their findings raise SIGABRT, as a failed check does.
+// ASan and UBSan call these functions. With these options their findings raise SIGABRT, like a failed check.
 extern "C" const char* __asan_default_options() { return "abort_on_error=1"; }
 extern "C" const char* __ubsan_default_options() { return "abort_on_error=1:print_stacktrace=1"; }
 
 namespace {
 
 constexpr size_t kInputBytesMax = 64 << 10;
-constexpr char kSyntax[] = "\xff{}[]()<>%#\",:0-9e.\\u\n '_";  // of the text formats that are parsed, and NUL
+constexpr char kSyntax[] =
+    "\xff{}[]()<>%#\",:0-9e.\\u\n '_";  // syntax of the text formats that are parsed, and NUL
 
-char g_current[512];  // what is being run, printed when it dies
+char g_current[512];  // describes the current input; printed if the process dies
 
 void OnDeath(int signal_number) {
   if (write(STDERR_FILENO, g_current, strlen(g_current)) < 0) _exit(1);
@@ -42,11 +44,13 @@ void OnDeath(int signal_number) {
 void CatchDeath() {
   for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     const auto previous = signal(number, OnDeath);
-    if (previous != SIG_DFL) signal(number, previous);  // a sanitizer's: it reports, then aborts
+    if (previous != SIG_DFL)
+      signal(number, previous);  // keeps a sanitizer's handler, which reports and then aborts
   }
 }
 
-// One to eight edits of one input, drawn so that both bytes and text survive long enough to reach deep code.
+// Makes one to eight random edits of an input. The kinds of edits keep enough of bytes and text valid to
+// reach code after the first checks.
 class Mutator {
  public:
   Mutator(const std::vector<std::string>& corpus, uint64_t run)
@@ -97,13 +101,13 @@ class Mutator {
     }
   }
 
-  // The head of this input and the tail of another.
+  // Joins the head of this input and the tail of another.
   void Splice(std::string& input, size_t at) {
     const std::string& other = corpus_[Below(corpus_.size())];
     input = input.substr(0, at) + other.substr(Below(other.size()));
   }
 
-  // The next decimal number, or the eight bytes here, become a value at some boundary.
+  // Replaces the next decimal number, or the eight bytes at `at`, by a value near a boundary.
   void ReplaceNumber(std::string& input, size_t at) {
     constexpr uint64_t kBoundaries[] = {0,           1,          2,          7,          8,
                                         127,         128,        255,        4096,       65535,

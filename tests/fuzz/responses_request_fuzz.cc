@@ -1,5 +1,5 @@
-// What clients of /v1/responses send: any body becomes a request within its limits, or an error object with a
-// 4xx status; so it does after any other one.
+// Bodies of clients of /v1/responses: any body becomes a request within its limits, or an error object with a
+// 4xx status, also after any other body.
 #include "coordinator/serving/api/responses_request.h"
 #include "tests/fuzz/check_request.h"
 

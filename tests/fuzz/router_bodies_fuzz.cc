@@ -1,5 +1,5 @@
-// Whatever clients ask and backends answer, as the router reads it: a request has few marks and shares them
-// with its own beginning, a health answer of one line comes out, and what is merged is JSON.
+// Bodies of clients and backends that the router reads: a request has few marks and shares them with its own
+// beginning, a health answer becomes one line, and merged lists are JSON.
 #include <algorithm>
 #include <string>
 
@@ -19,7 +19,7 @@ void CheckPrompt(const std::string& body) {
   NUMOE_CHECK_LE(prompt.marks.size(), kMarksMax);
   NUMOE_CHECK_LE(prompt.marks.empty() ? 0 : router::MarkBytes(prompt.marks.size() - 1), prompt.bytes);
   NUMOE_CHECK(prompt.marks == router::ReadPromptPrefix(body).marks);
-  // A turn more keeps what was there.
+  // Another turn keeps the marks of the turns before.
   auto json = nlohmann::ordered_json::parse(body, nullptr, false);
   if (prompt.marks.empty() || !json.is_object() || !json.contains("messages") ||
       !json["messages"].is_array() || json.contains("input") || json.contains("prompt") ||

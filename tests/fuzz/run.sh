@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Gives every fuzz target its corpus and mutations that no run before had: a minute to those whose turn it is by the commit,
-# the others a twelfth of it.
-#   tests/fuzz/run.sh BIN [--seconds 60] [--share 3]     BIN: where the NAME_replay programs are (build/asan/tests)
-# --share N: every N-th target has its turn, so that each has one in N commits, on average; 1: all of them.
+# Runs every fuzz target with its corpus and mutations that no earlier run had: the targets chosen by the commit for a minute,
+# the others for a twelfth of that time.
+#   tests/fuzz/run.sh BIN [--seconds 60] [--share 3]     BIN is the folder of the NAME_replay programs (build/asan/tests)
+# --share N: every N-th target is chosen, so that each is chosen in one of N commits, on average; with 1 all are chosen.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 [ $# -ge 1 ] || { sed -n '2,5s/^# //p' "$0" >&2; exit 2; }

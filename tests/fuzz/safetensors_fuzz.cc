@@ -1,5 +1,5 @@
-// The safetensors header reader must accept only files whose tensors tile the data exactly, and never read
-// outside.
+// The reader of safetensors headers must accept only files whose tensors fill the data exactly, and never
+// read outside.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -41,8 +41,8 @@ void CheckReader(absl::Span<const std::byte> file) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto* bytes = reinterpret_cast<const std::byte*>(data);
   numoe::CheckReader({bytes, size});
-  // Again with the length put right for the text that is there: most edits of the text break it, and would
-  // hide what lies behind that check.
+  // Tests the input again with the correct length for its text. Most edits of the text make the length wrong,
+  // so that the code after that check would not be reached.
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t brace = text.find_last_of('}');
   if (size < 8 || brace == std::string_view::npos || brace < 8) return 0;

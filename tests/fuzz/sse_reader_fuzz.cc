@@ -1,4 +1,5 @@
-// What a server streams: any bytes in any cutting give the same events, and each is a chunk or an error.
+// A server's stream: any bytes result in the same events, however they are divided, and each event is a chunk
+// or an error.
 #include <string_view>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // A tokenizer_config.json, a NUL and the ranks that follow those of the 256 bytes in a tiktoken.model: any
-// text is encoded to ids of the vocabulary and comes back, or there is one line of error.
+// text is encoded to ids of the vocabulary that decode to the text; otherwise the error is one line.
 #include <array>
 
 #include "absl/strings/escaping.h"
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Without these no vocabulary is accepted, and no mutation would find them.
+// Every vocabulary needs these ranks, and no mutation would find them.
 std::string RanksOfBytes() {
   std::string text;
   for (int byte = 0; byte < 256; ++byte) {

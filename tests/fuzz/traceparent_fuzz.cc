@@ -1,4 +1,5 @@
-// Traceparent headers of clients: what is accepted can be sent on, and is nothing but digits.
+// Traceparent headers of clients: an accepted header can be written again for the next server and then has
+// the same ids.
 #include <cstddef>
 #include <cstdint>
 #include <string>

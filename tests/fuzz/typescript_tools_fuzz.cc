@@ -1,5 +1,5 @@
-// Tool declarations of any client: whatever JSON they are, they become TypeScript or nothing, and the same
-// for the same tools in another order of keys.
+// Tool declarations of clients: any JSON becomes TypeScript or is refused, and the result is the same for
+// another order of keys.
 #include <string_view>
 
 #include "common/base/check.h"

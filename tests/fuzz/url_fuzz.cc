@@ -1,11 +1,11 @@
-// Request targets that clients send, and servers' addresses that people write.
+// Request targets of clients, and addresses of servers that users write.
 #include "common/base/check.h"
 #include "coordinator/net/client/url.h"
 #include "coordinator/net/http/url_text.h"
 
 namespace {
 
-// Decoding only ever shortens, and what holds no percent sign stays.
+// Checks that decoding never makes text longer, and leaves text without a percent sign unchanged.
 void CheckTarget(std::string_view target) {
   const std::string path = numoe::net::PathOf(target);
   NUMOE_CHECK_LE(path.size(), target.size());
@@ -15,7 +15,8 @@ void CheckTarget(std::string_view target) {
   NUMOE_CHECK_LE(bytes, target.size());
 }
 
-// What is accepted is safe to put into a request's head, and says itself.
+// Checks that an accepted address is safe in a request's head, and is the same when it is written and read
+// again.
 void CheckUrl(std::string_view text) {
   const auto url = numoe::net::ParseUrl(text);
   if (!url.ok()) {
@@ -29,7 +30,7 @@ void CheckUrl(std::string_view text) {
   const auto again = numoe::net::ParseUrl(url->ToString());
   NUMOE_CHECK(again.ok()) << url->ToString() << " from " << text;
   NUMOE_CHECK_EQ(again->Authority(), url->Authority());
-  // Each reading drops one "/v1" from the end.
+  // Each parsing drops one "/v1" at the end.
   const std::string_view path = url->path;
   if (path.size() < 3 || path.substr(path.size() - 3) != "/v1") NUMOE_CHECK_EQ(again->path, url->path);
 }

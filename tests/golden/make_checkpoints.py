@@ -206,7 +206,7 @@ def reference(spec, exact):
 
 
 def routing_margins(model, spec, ids):
-    """Smallest gap between a chosen and a refused expert (and group) over all tokens and layers, in score units."""
+    """The smallest difference of scores between a selected and an unselected expert (or group), over all tokens and layers."""
     c, gaps, hooks = spec["config"], [], []
 
     def look(router):
@@ -240,7 +240,7 @@ def routing_margins(model, spec, ids):
 
 @contextlib.contextmanager
 def double_precision():
-    """The reference's own requests for fp32 (norms, softmax, router, rotation) give fp64 inside."""
+    """Inside, the reference's own conversions to fp32 (norms, softmax, router, rotation) give fp64."""
     saved = torch.float32, torch.float, torch.Tensor.float
     torch.float32 = torch.float = torch.float64
     torch.Tensor.float = torch.Tensor.double

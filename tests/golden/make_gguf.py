@@ -2,8 +2,8 @@
 """Writes tests/golden/data/tiny-chat-gguf: tiny-chat as one GGUF file, as llama.cpp converts Kimi-K2-Thinking.
 
 The names of tensors come from gguf-py's own table, the container from its writer. Every weight keeps its value: INT4 experts
-become Q4_0 (their BF16 scales are fp16 numbers, too), BF16 stays, norms and the router become F32; so tiny-chat's expected
-logits are this file's. Usage: make_gguf.py   (needs tests/requirements.txt)
+become Q4_0 (their BF16 scales are fp16 numbers, too), BF16 stays, norms and the router become F32. So this file has the same
+expected logits as tiny-chat. Usage: make_gguf.py   (needs tests/requirements.txt)
 """
 import base64
 import json
@@ -40,7 +40,7 @@ def q4_0(packed, scale):
     codes = (packed.view(np.uint32)[..., None] >> np.arange(0, 32, 4, dtype=np.uint32)) & 15
     codes = codes.astype(np.uint8).reshape(*scale.shape, 32)
     d = floats(scale).astype(np.float16)
-    assert (d.astype(np.float32) == floats(scale)).all(), "a scale is no fp16 number"
+    assert (d.astype(np.float32) == floats(scale)).all(), "a scale cannot be stored as an fp16 number"
     blocks = np.concatenate([d[..., None].view(np.uint8), codes[..., :16] | codes[..., 16:] << 4], axis=-1)
     return blocks.reshape(len(packed), -1)
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/data/tiny-chat: a random checkpoint with all that a published K2-Thinking checkpoint has.
+"""Writes tests/golden/data/tiny-chat: a random checkpoint with everything that a published K2-Thinking checkpoint has.
 
 INT4 experts that two workers can split, a tiktoken.model of 512 ranks, Kimi's control tokens by name, a chat template and
 generation defaults, and expected logits as every other folder. Its text is gibberish; it exists for servers to run on.
 chat_template.jinja in that folder is written by hand.
-Rows of the head are zero for tokens nobody should see (reserved ids, lone bytes that print nothing), so that sampling
-hardly ever picks them. Usage: make_tiny_model.py   (needs tests/requirements.txt)
+Rows of the head are zero for tokens that should not be printed (reserved ids, single bytes that are not text), so that sampling
+hardly ever selects them. Usage: make_tiny_model.py   (needs tests/requirements.txt)
 """
 import base64
 import os
@@ -17,7 +17,7 @@ from tokenizer_vectors import train_ranks
 
 FOLDER = os.path.join(make_checkpoints.DATA, "tiny-chat")
 RANKS, RESERVED = 512, 256
-# Offsets behind the ranks are those of the published configuration; only these ids are named.
+# The offsets after the last rank are those of the published configuration; only these ids have names.
 SPECIAL = {0: "[BOS]", 1: "[EOS]", 2: "<|im_end|>", 3: "<|im_user|>", 4: "<|im_assistant|>", 6: "<|start_header_id|>",
            7: "<|end_header_id|>", 9: "[EOT]", 10: "<|im_system|>", 17: "<|im_middle|>", 18: "<|media_begin|>",
            19: "<|media_content|>", 20: "<|media_end|>", 21: "<|media_pad|>", 254: "[UNK]", 255: "[PAD]"}

@@ -28,7 +28,7 @@ class Generation(Extension):
 
 
 def environment():
-    # Templates that append to lists exist and are served elsewhere: the plain sandbox, not the immutable one.
+    # Some published templates append to lists, and other servers accept them, so this is the plain sandbox and not the immutable one.
     env = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
 
     def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
@@ -158,7 +158,7 @@ def conversations():
                     yield dict(messages=messages, tools=tools, add_generation_prompt=prompt, **extra)
 
 
-# Templates that print content as it is, trimmed, behind a split, in the middle, twice, changed and not at all.
+# Templates that print content unchanged, trimmed, after a split, in the middle, twice, changed and not at all.
 CONTINUED = ["{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}",
              "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</>{% endfor %}tail",
              "{% for m in messages %}{{ m.content.split('</think>')[-1].lstrip('\\n') }}<e>\n{% endfor %}",

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Packs what a machine that has CUDA's driver and nothing of ours lacks: programs built with nvcc here, the libraries that
-# they load, models and expected logits. build/gpu_bundle is laid out like this tree and needs no network: copy it there
-# and run its tests/gpu/run.sh. build/gpu_programs.tar.xz is the part that a checkout there would lack, to be unpacked in
-# its root. NUMOE_CUDA_TARGETS: nvcc's -gencode arguments separated by semicolons, fewer of them make it smaller.
+# Packs everything that a machine with CUDA's driver, but without this project, needs to run the GPU tests: programs built
+# with nvcc here, the libraries that they load, models and expected logits. build/gpu_bundle has the folders of this tree
+# and needs no network: copy it there and run its tests/gpu/run.sh. build/gpu_programs.tar.xz has only the files that a
+# checkout of the tree lacks; unpack it in the root of a checkout there. NUMOE_CUDA_TARGETS: nvcc's -gencode arguments,
+# separated by semicolons; fewer of them make the bundle smaller.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 nvcc=$(tests/gpu/toolkit.sh)
@@ -18,8 +19,8 @@ cp "${programs[@]/#/build/cuda/bin/}" "$built/bin/"
 cp "${cpu_tests[@]/#/build/cuda/tests/}" "$built/tests/"
 cp -r build/cuda/tests_gpu "$built/"
 strip "$built"/{bin,tests,tests_gpu}/*
-# The C library must be the one that the driver's libraries are loaded with: the other machine's. Ours goes beside the
-# rest for machines whose own is too old (run.sh tries).
+# The C library must be the one with which the driver's libraries are loaded, that of the other machine. The C library of
+# this machine is packed separately for machines with an older one (run.sh checks that).
 for program in "$built"/{bin,tests,tests_gpu}/*; do ldd "$program" | awk '$3 ~ /^\// {print $3}'; done | sort -u |
   while read -r library; do
     case $(basename "$library") in

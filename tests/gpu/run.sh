@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Runs on a machine with a GPU what no machine without one can: the device's tests, golden checkpoints and the trained
-# model end to end with workers on that host, compute-sanitizer, and the benchmarks. From a bundle (tests/gpu/bundle.sh),
-# or from a tree that has been built there.
+# Runs everything that needs a machine with a GPU: the device's tests, golden checkpoints and the trained model end to end
+# with workers on that host, compute-sanitizer, and the benchmarks. Runs in a bundle (tests/gpu/bundle.sh), or in a tree
+# that has been built there.
 #   run.sh [--out DIR] [--seconds N] [STEP...]
-# Steps, all of them by default: the cheapest first, and what explains the others' failures before them:
-#   facts     the machine and the card                      driver    what the device takes for granted of the driver
+# Steps, all of them by default. The cheapest are first, and so are those that explain failures of the others:
+#   facts     the machine and the card                      driver    the driver behaviour that the device relies on
 #   tests     every kernel's tests                          golden    the whole device against expected logits
-#   nano      both daemons, a worker killed under way       bench     numoe-gpu-bench, a part of it after the other
+#   nano      both daemons, one worker is killed            bench     numoe-gpu-bench, one part after another
 #   sanitize  the kernels' tests under compute-sanitizer    amx       the CPU kernels' tests and numoe-kernel-bench
-# Nothing hangs: every program has its time limit, every step ends within 10 minutes, all of them together within
-# --seconds, and what fails or has no time left does not keep the rest from running. Where a call may take 10 minutes,
-# four of them have it all: facts driver tests golden nano; bench; sanitize; amx. DIR (gpu_results) gets facts.txt,
-# log.txt, summary.txt and results.jsonl, lines for tests/bench with machine, device and commit, each as soon as it is
-# known. Exits 1 if anything failed.
+# Nothing hangs: every program has a time limit, every step ends within 10 minutes, all of them together within --seconds,
+# and a check that fails or has no time left does not keep the others from running. If a call may take 10 minutes, four
+# calls run everything: facts driver tests golden nano; bench; sanitize; amx. DIR (default: gpu_results) receives
+# facts.txt, log.txt, summary.txt and results.jsonl, lines for tests/bench with machine, device and commit, each as soon as
+# it is known. Exits with 1 if anything failed.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit 2
@@ -34,7 +34,7 @@ log=$out/log.txt summary=$out/summary.txt
 NUMOE_COMMIT=$(cat "$built/commit" 2>/dev/null || git describe --always --dirty 2>/dev/null || echo unknown)
 export NUMOE_COMMIT
 
-# cuBLASLt is the other machine's: CUDA's folders, or NVIDIA's Python wheels.
+# cuBLASLt comes from this machine: from CUDA's folders, or NVIDIA's Python wheels.
 LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 for folder in /usr/local/nvidia/lib64 /usr/local/cuda/lib64 /usr/local/cuda/targets/x86_64-linux/lib \
   $(python3 -c 'import nvidia, os
@@ -44,7 +44,8 @@ for base in nvidia.__path__:
   [ -d "$folder" ] && LD_LIBRARY_PATH+=${LD_LIBRARY_PATH:+:}$folder
 done
 export LD_LIBRARY_PATH
-# Programs know the libraries beside them. A C library older than the one they were built with makes way for the bundle's.
+# Programs find the libraries in the bundle. If this machine's C library is older than the one they were built with, that
+# of the bundle is used.
 loader=()
 if ! "$bin/numoe-expert-worker" --help >/dev/null 2>&1 && [ -d "$built/libc" ]; then
   loader=("$built/libc/ld-linux-x86-64.so.2" --library-path "$built/libc:$built/lib:$LD_LIBRARY_PATH")
@@ -53,10 +54,10 @@ fi
 work=$(mktemp -d)
 said=$work/said
 trap 'kill $(jobs -p) 2>/dev/null; wait; rm -rf "$work"' EXIT
-step_seconds=540  # of a step at most
+step_seconds=540  # the longest time of a step
 failed=()
 say() { echo "$*" | tee -a "$summary"; }
-# check SECONDS NAME COMMAND...: runs it under its limit and notes how it ended.
+# check SECONDS NAME COMMAND...: runs the command with a time limit and records how it ended.
 check() {
   local limit=$1 name=$2 begin=$SECONDS how left=$((step_end - SECONDS))
   shift 2
@@ -82,7 +83,7 @@ check() {
   tail -n 8 "$said" | cut -c1-300 | sed 's/^/    /'
 }
 
-# Limits that pinned memory, shared memory and hand-over between processes meet.
+# Prints the limits for pinned memory, shared memory and the hand-over between processes.
 limits() {
   ulimit -a
   df -h /dev/shm /tmp
@@ -114,7 +115,7 @@ run_facts() {
   say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 || echo 'no nvidia-smi here')"
 }
 
-# PROGRAM SOURCE for every file of tests: each is run by itself, so that one that hangs does not hide the others.
+# Prints PROGRAM SOURCE for every file of tests: each is run separately, so that one that hangs does not hide the others.
 sources_of() { "${loader[@]}" "$built/tests_gpu/$1" --list-sources | sed "s/^/$1 /"; }
 kernel_tests() {
   for program in "$built"/tests_gpu/*_gpu; do
@@ -152,7 +153,8 @@ run_sanitize() {
   done
 }
 
-# Lines of JSON that COMMAND prints become results with machine and commit, also when it fails half way.
+# bench SECONDS NAME COMMAND...: lines of JSON that the command prints become results with machine and commit, even if it
+# fails half way.
 bench() {
   local limit=$1 name=$2 lines=$work/lines
   shift 2
@@ -169,7 +171,7 @@ run_driver() {
   grep -a '"op":"driver"' "$said" | tee -a "$out/driver.jsonl" | sed 's/^/    /' | cut -c1-200
 }
 
-# The shortest first: a card that is slower than thought has something to say all the same.
+# The shortest parts are first, so that a card that is slower than expected gives some results too.
 run_bench() {
   for part in limits handover experts attention step hybrid overlap fetch; do
     bench 150 "bench $part" "$bin/numoe-gpu-bench" "$part" --json
@@ -236,7 +238,8 @@ run_nano() {
 }
 
 for step in "${steps[@]}"; do
-  declare -F "run_$step" >/dev/null || { failed+=("$step"); say "FAILED $step: there is no such step"; continue; }
+  declare -F "run_$step" >/dev/null ||
+    { failed+=("$step"); say "FAILED $step: expected facts, driver, tests, golden, nano, bench, sanitize or amx"; continue; }
   say "--- $step ($SECONDS s)"
   step_end=$((SECONDS + step_seconds))
   [ $step_end -le "$seconds" ] || step_end=$seconds

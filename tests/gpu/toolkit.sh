@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints the path of an nvcc of CUDA 13: the machine's own, or one from NVIDIA's Python wheels in build/cuda_toolkit.
-# Fails, and says why, where there is neither. --present: installs nothing.
+# Prints the path of an nvcc of CUDA 13: the one of this machine, or one that it installs from NVIDIA's Python wheels into
+# build/cuda_toolkit. Fails with an error if neither is possible. With --present it installs nothing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 toolkit=build/cuda_toolkit
@@ -11,5 +11,5 @@ done
 [ "${1:-}" != --present ] || exit 1
 python3 -m venv "$toolkit" >&2
 "$toolkit/bin/pip" install -q -r deploy/cuda_toolkit.txt >&2 ||
-  { echo "no CUDA 13: no nvcc here, and pip cannot install NVIDIA's wheels" >&2; exit 1; }
+  { echo "found no nvcc of CUDA 13, and pip cannot install NVIDIA's wheels; set NUMOE_NVCC to one" >&2; exit 1; }
 wheels

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A real kube-apiserver with Pod Security admission takes what the chart renders; controllers make pods of it.
+"""A real kube-apiserver with Pod Security admission accepts what the chart renders, and controllers make pods of it.
 
-Namespaces enforce "restricted" and warnings are errors. Objects of operators are taken by kinds without schemas. Without KWOK
-the tests of running pods skip, or fail where NUMOE_REQUIRE=1 is set. Upgrades begin at every rendering in released/.
+Namespaces enforce "restricted", and warnings are errors. Objects of operators are accepted by kinds without schemas. Without KWOK
+the tests of running pods are skipped, or fail if NUMOE_REQUIRE=1 is set. Upgrades begin at every rendering in released/.
 """
 import glob
 import os
@@ -38,7 +38,7 @@ def definition(group, version, kind, plural):
 
 
 def moved(text, namespace):
-    """Rendered for namespace numoe, wanted in another."""
+    """Returns a text that was rendered for the namespace numoe, for another namespace."""
     return re.sub(r"^(\s+namespace: )numoe$", rf"\1{namespace}", text, flags=re.MULTILINE)
 
 
@@ -69,12 +69,12 @@ class ApiServer(unittest.TestCase):
             with self.subTest(what):
                 namespace = self.namespace(f"renderings-{number}")
                 self.assertRegex(self.apply(namespace, *values), "(statefulset.apps/numoe|leaderworkerset.leaderworkerset.x-k8s.io/numoe-group) serverside-applied")
-                # They are taken whatever its pods are: a pod of its template is what admission looks at.
+                # The API server accepts these objects whatever their pods are, so admission is tried with a pod made from each template.
                 for o, spec in chart.pod_specs(chart.render(*values, namespace=namespace, extra=())):
                     if o["kind"] in ("Pod", "Job"):
                         continue
                     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe"}, "spec": spec}
-                    pod["spec"].pop("runtimeClassName", None)  # there is none here
+                    pod["spec"].pop("runtimeClassName", None)  # this RuntimeClass does not exist here
                     self.cluster.kubectl("create", "--dry-run=server", "-n", namespace, "-f", "-", stdin=yaml.safe_dump(pod))
 
     def test_manifests_are_taken(self):
@@ -100,14 +100,14 @@ class ApiServer(unittest.TestCase):
         self.assertEqual([o["metadata"]["name"] for o in self.cluster.list("pvc", namespace)], ["numoe-weights"])
 
     def test_host_paths_are_for_other_namespaces(self):
-        """The one choice that "restricted" refuses is said, and taken elsewhere."""
+        """The one choice that "restricted" refuses is reported, and another namespace accepts it."""
         values = schemas.VARIANTS["host path"]
         with self.assertRaisesRegex(cluster.Failed, "hostPath"):
             self.apply(self.namespace("strict"), *values)
         self.apply(self.namespace("lenient", "privileged"), *values)
 
     def test_upgrades(self):
-        """From every released version, and from one set of values to others: nothing that is immutable changes."""
+        """Upgrades from every released version, and from one set of values to another, change no immutable field."""
         before = [glob.glob(f"{HERE}/released/*.yaml")]
         self.assertTrue(before[0])
         for path in before[0]:
@@ -129,7 +129,7 @@ class ApiServer(unittest.TestCase):
             self.cluster.apply(yaml.safe_dump_all(objects), namespace)
 
     def test_helm_itself(self):
-        """Install, upgrade, roll back, uninstall, install again: the claim stays, and keeps its size whatever the model needs."""
+        """Installs, upgrades, rolls back, uninstalls and installs again: the claim remains and keeps its size whatever the model needs."""
         namespace = self.namespace("helm")
 
         def helm(*arguments, values=()):
@@ -147,14 +147,14 @@ class ApiServer(unittest.TestCase):
         self.assertEqual(len(self.cluster.list("jobs", namespace)), 1, "the old revision's Job is gone")
         helm("rollback", "numoe", "1")
         image = self.cluster.get("statefulset", "numoe", namespace)["spec"]["template"]["spec"]["containers"][0]["image"]
-        self.assertEqual(image, "localhost/numoe:0.1.0")
+        self.assertEqual(image, f"localhost/numoe:{chart.APP_VERSION}")
         helm("uninstall", "numoe")
         self.assertEqual(self.cluster.list("statefulsets", namespace), [])
         self.assertEqual(claim(), "115Gi")
         helm("install", "numoe", chart.CHART, values=[smaller])
         self.assertEqual(claim(), "115Gi")
 
-    # With controllers and kubelets.
+    # These tests need controllers and kubelets.
 
     def settle(self, namespace, what, ready, seconds=180):
         def look():
@@ -169,7 +169,7 @@ class ApiServer(unittest.TestCase):
 
     @unittest.skipUnless(cluster.KWOK, "not installed: kwok, which KWOK names and which plays the kubelets")
     def test_life_of_a_release(self):
-        """Up, a worker host more, another image, down by one: pods come and go in order, and all get ready."""
+        """Starts a release, adds a host of workers, changes the image, removes a host: pods come and go in order, and all become ready."""
         namespace = self.namespace("life")
         values = chart.merged(SMALL, {"persistence": {"accessModes": ["ReadWriteMany"]}, "podAntiAffinity": "none", "replicas": 2,
                                       "remoteWorkers": {"enabled": True, "replicas": 2}})
@@ -184,7 +184,7 @@ class ApiServer(unittest.TestCase):
         self.settle(namespace, "a worker host more", lambda: remote(3) and self.ready(namespace, "numoe", 2))
         values = chart.merged(values, {"image": {"tag": "next"}, "remoteWorkers": {"replicas": 2}})
         self.apply(namespace, values)
-        self.cluster.kubectl("delete", "statefulset", "-n", namespace, "numoe-workers-2")  # as Helm does
+        self.cluster.kubectl("delete", "statefulset", "-n", namespace, "numoe-workers-2")  # as Helm does it
         self.settle(namespace, "another image", lambda: remote(2) and self.ready(namespace, "numoe", 2)
                     and len(self.cluster.list("pods", namespace, "app.kubernetes.io/component=remote-worker")) == 2)
         for pod in self.cluster.list("pods", namespace):
@@ -206,7 +206,7 @@ class ApiServer(unittest.TestCase):
         self.assertEqual(len(jobs), 1)
         name = jobs[0]["metadata"]["name"]
         self.settle(namespace, "the download", lambda: self.cluster.get("job", name, namespace)["status"].get("succeeded") == 1)
-        self.apply(namespace, test_refusals.DOWNLOAD)  # again: the same Job
+        self.apply(namespace, test_refusals.DOWNLOAD)  # the second time the name of the Job is the same
 
 
 if __name__ == "__main__":
@@ -214,5 +214,5 @@ if __name__ == "__main__":
     try:
         sys.exit(skips.finish(unittest.main(exit=False, verbosity=2).result))
     except KeyboardInterrupt:
-        ApiServer.doClassCleanups()  # unittest forgets them
+        ApiServer.doClassCleanups()  # unittest does not call this after a KeyboardInterrupt
         sys.exit("interrupted")

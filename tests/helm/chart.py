@@ -1,4 +1,4 @@
-"""Renders the chart as Helm does, for the tests. HELM names the program; values are files beside the chart, or a dict."""
+"""Renders the chart as Helm does, for the tests. HELM names the program; values are names of files beside the chart, or dicts."""
 import functools
 import json
 import os
@@ -10,6 +10,8 @@ import yaml
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CHART = os.path.join(ROOT, "helm", "numoe")
 HELM = os.environ.get("HELM", "helm")
+with open(os.path.join(CHART, "Chart.yaml"), encoding="utf-8") as chart_file:
+    APP_VERSION = yaml.safe_load(chart_file)["appVersion"]
 VALUES = sorted(f for f in os.listdir(CHART) if f.startswith("values-") and f.endswith(".yaml"))
 KUBERNETES = "1.34.0"
 PLATFORM = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}  # whose programs are in the image
@@ -25,7 +27,7 @@ EVERYTHING = {
     "workers": {"resources": {"limits": {"cpu": 30, "memory": "300Gi"}},
                 "overrides": [{"resources": {"limits": {"cpu": 28, "memory": "300Gi"}}}], "flags": {"log-level": "debug"}},
     "remoteWorkers": {"enabled": True, "replicas": 2, "resources": {"limits": {"cpu": 30, "memory": "300Gi"}}},
-    "coordinator": {"flags": {"max-total-tokens": 50000000, "deterministic": True, "decode-stretch-max": 1.5},
+    "coordinator": {"flags": {"max-total-tokens": 50000000, "deterministic": True, "request-timeout-s": 1.5},
                     "gpu": {"count": 1, "runtimeClassName": "nvidia"}, "resources": {"limits": {"cpu": 4, "memory": "64Gi"}}},
     "router": {"enabled": True, "replicas": 2, "flags": {"log-level": "debug"}},
     "apiKeys": {"secretName": "api-keys", "adminKey": "admins"},
@@ -39,11 +41,11 @@ EVERYTHING = {
 
 
 class Refused(Exception):
-    """Helm's error."""
+    """An error that Helm reports."""
 
 
 def helm(*arguments, values=(), check=True):
-    """Runs helm with values (names of files beside the chart, or dicts); its output."""
+    """Runs helm with values (names of files beside the chart, or dicts) and returns its output."""
     files, made = [], []
     try:
         for value in values:
@@ -90,7 +92,7 @@ def merged(base, changes):
 
 
 def find(objects, kind, name=None):
-    """The one object of a kind (and name)."""
+    """The only object of a kind (and name)."""
     found = [o for o in objects if o["kind"] == kind and name in (None, o["metadata"]["name"])]
     assert len(found) == 1, f"{len(found)} of {kind} {name}: {[(o['kind'], o['metadata']['name']) for o in objects]}"
     return found[0]
@@ -101,7 +103,7 @@ def kinds(objects):
 
 
 def pods(objects):
-    """(object, pod) of everything that makes pods."""
+    """(object, its pod template) of everything that makes pods."""
     for o in objects:
         if o["kind"] == "Pod":
             yield o, o
@@ -113,13 +115,13 @@ def pods(objects):
 
 
 def pod_specs(objects):
-    """(object, pod's spec) of everything that makes pods."""
+    """(object, spec of its pods) of everything that makes pods."""
     for o, pod in pods(objects):
         yield o, pod["spec"]
 
 
 def matches(selector, labels):
-    """Whether a label selector (matchLabels and matchExpressions) chooses these labels."""
+    """Whether a label selector (matchLabels and matchExpressions) selects these labels."""
     for each in selector.get("matchExpressions", []):
         here = labels.get(each["key"])
         fits = {"Exists": here is not None, "DoesNotExist": here is None, "In": here in each.get("values", []),

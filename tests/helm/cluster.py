@@ -1,7 +1,7 @@
-"""A Kubernetes without nodes for the tests: etcd, kube-apiserver, kube-controller-manager, and kwok, which plays the kubelets.
+"""A Kubernetes without nodes for the tests: etcd, kube-apiserver, kube-controller-manager, and kwok, which acts as the kubelets.
 
-CLUSTER names the program of tests/helm/cluster, KWOK kwok, KWOK_STAGES the folder stage/ of its module: what becomes of pods.
-Everything lives in a folder of its own and on free ports.
+CLUSTER names the program of tests/helm/cluster, KWOK the program kwok, KWOK_STAGES the folder stage/ of kwok's module, which says what
+happens to pods. All files are in a folder of its own, and all ports are free ones.
 """
 import glob
 import json
@@ -20,7 +20,7 @@ TOKEN, NODE = "test", "host"
 
 
 class Failed(Exception):
-    """What kubectl said."""
+    """A command failed; the text is what kubectl printed."""
 
 
 class Cluster:
@@ -53,8 +53,8 @@ class Cluster:
         return os.path.join(self.folder, name)
 
     def run(self, name, *command):
-        """Starts a process whose output is in the log of that name; -> it."""
-        # Debian's etcd 3.4 cannot tell how far a watch is, so clients list before they watch.
+        """Starts a process whose output goes to the log of that name, and returns it."""
+        # Debian's etcd 3.4 cannot report the progress of a watch, so clients list before they watch.
         with open(self.path(f"{name}.log"), "ab") as log:
             # pylint: disable=consider-using-with
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder,
@@ -106,7 +106,7 @@ class Cluster:
         return done.stdout
 
     def apply(self, text, namespace):
-        """Server-side apply, as the operator's handbook has it; kubectl's warnings are errors: they are about Pod Security."""
+        """Applies server-side, as the operator's handbook does. kubectl's warnings are errors, because they are about Pod Security."""
         done = subprocess.run([PROGRAM, "kubectl", f"--kubeconfig={self.config}", "-n", namespace, "apply", "--server-side",
                                "--warnings-as-errors", "-f", "-"], input=text, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -136,7 +136,7 @@ class Cluster:
         raise Failed(f"{what}: not after {seconds} s; {last}")
 
     def scheduler_of_one_node(self, namespace):
-        """Binds what waits to the node: the real scheduler would need real capacities."""
+        """Binds waiting pods to the node; the real scheduler would require real capacities."""
         for pod in self.list("pods", namespace):
             if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]:
                 binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]},

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The endpoint picker of the Gateway API Inference Extension chooses among real coordinators, by their /metrics.
 
-The picker and the CustomResourceDefinitions are those of its module, the API server is real. The pool, the picker's arguments,
-its configuration and what it may ask of Kubernetes are what the chart renders, and it has the token of the chart's
-ServiceAccount; a small gateway asks it by Envoy's ext_proc and forwards (picker/main.go). The test plays the kubelet: a pod is
-ready while /health of its coordinator is 200. PICKER, PICKER_CRDS and CLUSTER name the programs and the folder (run.sh --endpoint-picker).
+The picker and the CustomResourceDefinitions come from its module, and the API server is real. The chart renders the pool, the picker's
+arguments, its configuration and its permissions, and the picker has the token of the chart's ServiceAccount. A small gateway
+calls it by Envoy's ext_proc and forwards requests (picker/main.go). The test acts as the kubelet: a pod is ready while /health of its
+coordinator is 200. PICKER, PICKER_CRDS and CLUSTER name the programs and the folder (run.sh --endpoint-picker).
 """
 import concurrent.futures
 import glob
@@ -34,7 +34,7 @@ NANO = os.path.join(chart.ROOT, "deploy", "models", "nano")
 PICKER, CRDS = os.environ.get("PICKER", ""), os.environ.get("PICKER_CRDS", "")
 ADDRESSES = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 NAMESPACE = "models"
-ASKED = 12  # requests: by chance they would all avoid one of three coordinators once in 129 times, and all find one in 531441
+ASKED = 12  # number of requests; by chance they would all avoid one of three coordinators once in 129 times, and all go to one in 531441
 
 
 def ask(address, port, method, path, body=None, timeout=60):
@@ -74,7 +74,7 @@ class EndpointPicker(unittest.TestCase):
         workers = f"unix:{cls.folder}/worker.sock"
         cls.start("worker", f"{BIN}/numoe-expert-worker", "--model", NANO, "--listen", workers, "--metrics-port", "0")
         for i, address in enumerate(ADDRESSES):
-            # One request at a time: the others of a busy one wait, as those of a large model under load do.
+            # Each coordinator computes one request at a time, so others wait, as they do with a large model under load.
             cls.start(f"numoe-{i}", f"{BIN}/numoe-coordinator", "--model", NANO, "--workers", workers, "--host", address, "--port", str(cls.port),
                       "--max-num-seqs", "1")
             cls.pods[address] = f"numoe-{i}"
@@ -90,7 +90,7 @@ class EndpointPicker(unittest.TestCase):
 
     @classmethod
     def declare(cls):
-        """What the chart makes of a pool, but for pods: those of the coordinators are the test's, and the picker is its process."""
+        """Applies what the chart makes for a pool, except the pods: the test makes the coordinators' pods, and runs the picker as a process."""
         for path in sorted(glob.glob(f"{CRDS}/*.yaml")):
             with open(path, encoding="utf-8") as f:
                 cls.cluster.apply(f.read(), "default")
@@ -101,7 +101,7 @@ class EndpointPicker(unittest.TestCase):
         objects = chart.render("values-nano.yaml", {"coordinator": {"port": cls.port}, "inferencePool": pool}, namespace=NAMESPACE)
         labels = chart.find(objects, "StatefulSet")["spec"]["template"]["metadata"]["labels"]
         cls.picker = chart.find(objects, "Deployment", "numoe-picker")["spec"]["template"]["spec"]
-        # On no node: controllers would take pods away whose node is not there.
+        # The pods have no node, because controllers would delete pods whose node does not exist.
         pods = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels},
                  "spec": {"containers": [{"name": "coordinator", "image": "numoe"}]}} for name in cls.pods.values()]
         declared = [o for o in objects if o["kind"] in ("InferencePool", "Service", "ServiceAccount", "Role", "RoleBinding")]
@@ -109,7 +109,7 @@ class EndpointPicker(unittest.TestCase):
 
     @classmethod
     def play_kubelet(cls):
-        """The chart's readiness probe."""
+        """Checks the coordinator with the chart's readiness probe."""
         while not cls.done.wait(0.2):
             for address, pod in cls.pods.items():
                 ready = cls.healthy(address)
@@ -122,7 +122,7 @@ class EndpointPicker(unittest.TestCase):
     @classmethod
     def start_picker(cls):
         cls.metrics, cls.gateway = cls.ports["metricsPort"], free_port()
-        # $$ is how a pod's arguments spell $.
+        # in the arguments of a pod $$ stands for $
         arguments = [argument.replace("$$", "$") for argument in cls.picker["containers"][0]["args"]]
         cls.start("picker", "env", f"KUBECONFIG={cls.config_of_the_service_account()}", PICKER, "picker", *arguments)
         cls.start("gateway", PICKER, "gateway", f"127.0.0.1:{cls.gateway}", f"127.0.0.1:{cls.ports['port']}")
@@ -131,7 +131,7 @@ class EndpointPicker(unittest.TestCase):
 
     @classmethod
     def config_of_the_service_account(cls):
-        """-> the path of a kubeconfig that may do what the chart's Role says, and nothing else."""
+        """-> the path of a kubeconfig with only the permissions of the chart's Role"""
         with open(cls.cluster.config, encoding="utf-8") as f:
             config = json.load(f)
         token = cls.cluster.kubectl("create", "token", cls.picker["serviceAccountName"], "-n", NAMESPACE).strip()
@@ -148,7 +148,7 @@ class EndpointPicker(unittest.TestCase):
 
     @classmethod
     def seen(cls, name, label="name"):
-        """{label: value} of a metric of the picker: what it knows of the coordinators."""
+        """{label: value} of a metric of the picker, which shows what it knows of the coordinators."""
         try:
             text = ask("127.0.0.1", cls.metrics, "GET", "/metrics")[2]
         except OSError:
@@ -157,18 +157,18 @@ class EndpointPicker(unittest.TestCase):
         return {line.split(f'{label}="')[1].split('"')[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
 
     def through_the_gateway(self):
-        """-> the addresses that answered; every prompt is another, so that no coordinator has its beginning."""
+        """-> the addresses that answered. Every prompt is different, so no coordinator has its beginning."""
         chosen = []
         for _ in range(ASKED):
             body = {"model": "nano", "prompt": str(uuid.uuid4()), "max_tokens": 2}
             status, headers, text = ask("127.0.0.1", self.gateway, "POST", "/v1/completions", body)
             self.assertEqual(status, 200, text + self.daemons["picker"].log()[-2000:])
-            self.assertEqual(json.loads(text)["usage"]["completion_tokens"], 2, "the answer is a coordinator's")
+            self.assertEqual(json.loads(text)["usage"]["completion_tokens"], 2, "a coordinator has answered")
             chosen.append(headers["x-gateway-destination-endpoint"].rsplit(":", 1)[0])
         return chosen
 
     def busy(self, addresses):
-        """A context in which these coordinators have requests waiting, as the picker sees it."""
+        """A context in which these coordinators have waiting requests, as far as the picker sees."""
         return Busy(self, addresses)
 
     def test_busy_coordinators_are_spared(self):
@@ -179,7 +179,7 @@ class EndpointPicker(unittest.TestCase):
             self.assertEqual(set(self.through_the_gateway()), {first})
 
     def test_by_sglangs_names_as_well(self):
-        """Pods say whose names the picker should ask for; without that it asks for vLLM's."""
+        """Labels of pods tell the picker whose metric names to read; without them it reads vLLM's names."""
         first, *others = ADDRESSES
         for engine in ("sglang", "vllm"):
             for pod in self.pods.values():
@@ -199,14 +199,14 @@ class EndpointPicker(unittest.TestCase):
         for verb, what, allowed in (("list", "pods", True), ("delete", "pods", False), ("get", "secrets", False)):
             try:
                 answer = self.cluster.kubectl("auth", "can-i", verb, what, "-n", NAMESPACE, who).strip()
-            except cluster.Failed:  # "no" is an error
+            except cluster.Failed:  # kubectl reports "no" as an error
                 answer = "no"
             self.assertEqual(answer, "yes" if allowed else "no", f"{verb} {what}")
 
     def test_a_coordinator_that_is_down_is_left_out(self):
         gone = self.daemons[self.pods[ADDRESSES[0]]]
         gone.stop(signal.SIGKILL)
-        until("the picker hears of it", lambda: self.seen("inference_pool_ready_pods") == {"numoe": 2})
+        until("the picker notices it", lambda: self.seen("inference_pool_ready_pods") == {"numoe": 2})
         self.assertNotIn(ADDRESSES[0], self.through_the_gateway())
         gone.start()
         until("the picker takes it back", lambda: self.seen("inference_pool_ready_pods") == {"numoe": 3})
@@ -231,7 +231,7 @@ class Busy:
 
     def __enter__(self):
         self.clients = [self.pool.submit(self.ask_again_and_again, address) for address in self.addresses for _ in range(self.CLIENTS)]
-        # One runs; a moment between two answers has one more.
+        # One request runs; between two answers there may be one more.
         pods = [self.test.pods[address] for address in self.addresses]
         until(lambda: f"requests wait: {self.waiting(pods)}", lambda: min(self.waiting(pods)) >= self.CLIENTS - 2)
         return self
@@ -257,5 +257,5 @@ if __name__ == "__main__":
     try:
         sys.exit(skips.finish(unittest.main(exit=False, verbosity=2).result))
     except KeyboardInterrupt:
-        EndpointPicker.doClassCleanups()  # unittest forgets them
+        EndpointPicker.doClassCleanups()  # unittest does not call this after a KeyboardInterrupt
         sys.exit("interrupted")

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Tests the chart and the manifests made of it. Installs python3-yaml, builds helm and kubectl-validate with Go.
+# Tests the chart and the manifests that are rendered from it. Installs python3-yaml, builds helm and kubectl-validate with Go.
 #   tests/helm/run.sh               lint, templates, refusals, scripts, handbook, real daemons, manifests, schemas of three Kubernetes versions
-#   tests/helm/run.sh --apiserver   this alone: a real kube-apiserver with controllers and kwok takes it all (builds them; etcd)
-#   tests/helm/run.sh --kubelet     these alone: the chart on a real node, in namespaces of its own (needs root; builds a kubelet)
-#   tests/helm/run.sh --endpoint-picker   this alone: the Gateway API's endpoint picker chooses among real coordinators (builds both)
-# Options: --bin DIR (of this tree's programs, whose --help must know every flag, and which the node runs; default
-# build/release/bin). What follows `--` names tests of --kubelet.
-# Programs that HELM, KUBECTL_VALIDATE, CLUSTER, KWOK, NODE and PAUSE name are not built. What cannot be had is said, and skipped;
-# where NUMOE_REQUIRE=1 is set, that is a failure.
+#   tests/helm/run.sh --apiserver   only: a real kube-apiserver with controllers and kwok accepts everything (builds them; needs etcd)
+#   tests/helm/run.sh --kubelet     only: the chart on a real node, in namespaces of its own (needs root; builds a kubelet)
+#   tests/helm/run.sh --endpoint-picker   only: the Gateway API's endpoint picker chooses among real coordinators (builds both)
+# Options: --bin DIR is the folder of this tree's programs, whose --help must know every flag and which the node runs (default
+# build/release/bin). Arguments after `--` name tests of --kubelet.
+# Programs that HELM, KUBECTL_VALIDATE, CLUSTER, KWOK, NODE and PAUSE name are not built. A test whose program is not available is
+# reported and skipped; with NUMOE_REQUIRE=1 that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 source deploy/lib/install.sh
 
 HELM_VERSION=v3.21.4 VALIDATE_VERSION=v0.0.4 KWOK_VERSION=v0.8.0
 SCHEMA_VERSIONS="v1.34.4 v1.36.3"
-# The modules of operators, and where each has its CustomResourceDefinitions.
+# The modules of operators, each with the folder of its CustomResourceDefinitions.
 CRD_MODULES="github.com/kedacore/keda/v2@v2.21.0:config/crd/bases
   github.com/prometheus-operator/prometheus-operator@v0.85.0:example/prometheus-operator-crd
   github.com/cert-manager/cert-manager@v1.21.1:deploy/crds
@@ -37,13 +37,14 @@ done
 export NUMOE_BIN=$export_bin GOTOOLCHAIN=local CGO_ENABLED=0 GOBIN=$tools PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$tools"
 
-# skip WHAT REASON: for what cannot be had here; ends the run where nothing may be missing.
+# skip WHAT REASON: reports that something is not available here; with NUMOE_REQUIRE=1 it ends the run.
 skip() {
   echo "SKIPPED $1: $2" >&2
-  [ "${NUMOE_REQUIRE:-}" != 1 ] || { echo "$1 may not be skipped where NUMOE_REQUIRE=1 is set." >&2; exit 1; }
+  [ "${NUMOE_REQUIRE:-}" != 1 ] || { echo "With NUMOE_REQUIRE=1 $1 may not be skipped." >&2; exit 1; }
 }
 
-# go_install VARIABLE NAME MODULE [LDFLAGS]: the program that VARIABLE names, or one that Go builds; 1 if it cannot be had.
+# go_install VARIABLE NAME MODULE [LDFLAGS]: sets VARIABLE to the program that it names already, or to one that Go builds; returns 1 if
+# neither is possible.
 go_install() {
   local variable=$1 name=$2 module=$3 flags=${4:-}
   if [ -n "${!variable:-}" ]; then return 0; fi
@@ -57,7 +58,7 @@ go_install() {
   export "${variable?}"
 }
 
-# go_build VARIABLE PACKAGE WHAT [LDFLAGS]: the same for a program of the module tests/helm/cluster; its own package is ".".
+# go_build VARIABLE PACKAGE WHAT [LDFLAGS]: the same for a program of the module tests/helm/cluster, whose main package is ".".
 go_build() {
   local variable=$1 package=$2 what=$3 flags=${4:-} name sum
   if [ -n "${!variable:-}" ]; then return 0; fi
@@ -73,7 +74,7 @@ go_build() {
   export "${variable?}"
 }
 
-# The module's programs, which say what version they are; with a node's, too, where the argument is "node".
+# Builds the module's programs, with their version in them; with the argument "node" also those of a node.
 build_cluster() {
   local version flags at=k8s.io/component-base/version
   version=$(sed -n 's/^\tk8s.io\/kubernetes v1\.\([0-9]*\)\.\([0-9]*\)$/\1 \2/p' tests/helm/cluster/go.mod)
@@ -93,13 +94,13 @@ capabilities="-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm
 go_install HELM helm "helm.sh/helm/v3/cmd/helm@$HELM_VERSION" "$capabilities" || { skip "everything" "not installed: helm, which cannot be built (no Go, or no module proxy)"; exit 0; }
 
 if [ -n "$kubelet" ]; then
-  install_packages tests/helm/kubelet/packages.txt || true  # it says which of their programs it misses
+  install_packages tests/helm/kubelet/packages.txt || true  # tests/helm/kubelet/run.py says which programs are missing
   build_cluster node || { skip "the kubelet" "not installed: it cannot be built"; exit 0; }
   "$python" tests/helm/kubelet/run.py "$@"
   exit
 fi
 
-# The picker and the gateway that asks it, and the folder of the picker's CustomResourceDefinitions.
+# Builds the picker and the gateway that calls it, and finds the folder of the picker's CustomResourceDefinitions.
 build_picker() {
   local module=sigs.k8s.io/gateway-api-inference-extension
   [ -n "${PICKER:-}" ] || (cd tests/helm/picker && nice go build -trimpath -ldflags="-s -w" -o "$tools/picker" . && go mod download "$module") || return 1
@@ -140,8 +141,8 @@ echo "== templates, refusals, scripts, handbook, daemons"
 
 echo "== schemas"
 if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$VALIDATE_VERSION"; then
-  # The modules of Kubernetes hold its OpenAPI documents.
-  for version in $SCHEMA_VERSIONS; do (cd "$tools" && go mod download "k8s.io/kubernetes@$version") || skip "schemas of $version" "not installed: its module cannot be had"; done
+  # The modules of Kubernetes contain its OpenAPI documents.
+  for version in $SCHEMA_VERSIONS; do (cd "$tools" && go mod download "k8s.io/kubernetes@$version") || skip "schemas of $version" "not installed: its module cannot be downloaded"; done
   versions=$(mktemp -d)
   trap 'rm -rf "$versions"' EXIT
   for version in $SCHEMA_VERSIONS; do
@@ -153,7 +154,7 @@ if go_install KUBECTL_VALIDATE kubectl-validate "sigs.k8s.io/kubectl-validate@$V
     if (cd "$tools" && go mod download "${source%:*}"); then
       cp "$(go env GOMODCACHE)/${source%:*}/${source##*:}"/*.yaml "$versions/crds/"
     else
-      skip "schemas of ${source%:*}" "not installed: its module cannot be had"
+      skip "schemas of ${source%:*}" "not installed: its module cannot be downloaded"
     fi
   done
   KUBERNETES_MODULES=$versions OPERATOR_CRDS=$versions/crds "$python" tests/helm/schemas.py

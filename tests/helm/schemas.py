@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Validates everything that the chart renders against the schemas of three Kubernetes versions, strictly.
 
-kubectl-validate has those of 1.30, the oldest that the chart supports. Of the others KUBERNETES_MODULES names a folder with
-the published modules (run.sh fetches them), whose OpenAPI documents are laid out as kubectl-validate wants them. Kinds of KEDA,
-the Prometheus operator, cert-manager and LeaderWorkerSets are validated against their CustomResourceDefinitions, which OPERATOR_CRDS holds.
+kubectl-validate contains those of 1.30, the oldest version that the chart supports. For the other versions KUBERNETES_MODULES names a
+folder with the published modules (run.sh downloads them), whose OpenAPI documents are arranged as kubectl-validate needs them. Kinds of
+KEDA, the Prometheus operator, cert-manager and LeaderWorkerSets are validated against their CustomResourceDefinitions in OPERATOR_CRDS.
 """
 import glob
 import os
@@ -19,7 +19,7 @@ import chart
 import test_refusals
 
 CRDS = os.environ.get("OPERATOR_CRDS", "")
-# A field that each must not have, or not so.
+# For each kind a change that makes an object invalid: an unknown field, or a value of the wrong type.
 WRONG = {"ScaledObject": {"spec": {"triggers": [{"type": 7, "metadata": {}}]}}, "ServiceMonitor": {"spec": {"endpoint": []}},
          "PodMonitor": {"spec": {"podMetricsEndpoints": [{"interval": "soon"}]}}, "PrometheusRule": {"spec": {"groups": [{"rules": []}]}},
          "HTTPRoute": {"spec": {"rules": [{"backendRefs": [{"port": 80}]}]}}, "InferencePool": {"spec": {"targetPorts": []}},
@@ -27,7 +27,7 @@ WRONG = {"ScaledObject": {"spec": {"triggers": [{"type": 7, "metadata": {}}]}}, 
          "Certificate": {"spec": {"dnsName": ["x"]}}, "Issuer": {"spec": {"selfSigned": 7}}}
 VALIDATE = os.environ.get("KUBECTL_VALIDATE", "kubectl-validate")
 OLDEST = "1.30"
-OF_GATEWAYS = ("gateway.networking.k8s.io", "inference.networking.k8s.io")  # which have their own CustomResourceDefinitions
+OF_GATEWAYS = ("gateway.networking.k8s.io", "inference.networking.k8s.io")  # these have their own CustomResourceDefinitions
 VARIANTS = {
     "everything": (chart.EVERYTHING,),
     "supervised": (test_refusals.PLAIN, {"workers": {"mode": "supervised", "count": 6}}),
@@ -59,16 +59,16 @@ VARIANTS = {
 
 
 def foreign(o):
-    """Whether Kubernetes itself does not have this kind."""
+    """Whether the kind is not one of Kubernetes itself."""
     group = o["apiVersion"].rpartition("/")[0]
     return "." in group and (not group.endswith(".k8s.io") or group.endswith(".x-k8s.io") or group in OF_GATEWAYS)
 
 
 def lay_out(module, folder):
-    """The OpenAPI documents of a kubernetes module as FOLDER/apis/GROUP/VERSION.json."""
+    """Arranges the OpenAPI documents of a kubernetes module as FOLDER/apis/GROUP/VERSION.json."""
     for path in glob.glob(f"{module}/api/openapi-spec/v3/api*__*_openapi.json"):
         parts = os.path.basename(path).removesuffix("_openapi.json").split("__")
-        if parts[0] == "apis" and len(parts) < 3:  # a group's list of versions
+        if parts[0] == "apis" and len(parts) < 3:  # this document only lists the group's versions
             continue
         target = os.path.join(folder, *parts) + ".json"
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -83,11 +83,11 @@ def check(files, schemas, crds=""):
 
 
 def check_operators(objects, folder):
-    """-> how many of these were validated and what is wrong: every object is right, and each kind made wrong is not."""
+    """-> (how many of these objects were validated, what is wrong): every object must be valid, and each kind must be refused after its wrong change."""
     known = set()
     for path in glob.glob(f"{CRDS}/*.yaml"):
         with open(path, encoding="utf-8") as f:
-            known.update(re.findall(r"^    kind: (\w+)$", f.read(), re.MULTILINE))  # of spec.names
+            known.update(re.findall(r"^    kind: (\w+)$", f.read(), re.MULTILINE))  # the kind in spec.names
     checked = [o for o in objects if o["kind"] in known]
     wrong = []
 
@@ -107,7 +107,7 @@ def check_operators(objects, folder):
 
 
 def write(folder):
-    """A file for each variant; the objects of other programs' kinds."""
+    """Writes a file for each variant; returns the objects of other programs' kinds."""
     files, others, count = [], [], 0
     for name, values in VARIANTS.items():
         objects = chart.render(*values, extra=())
@@ -117,7 +117,7 @@ def write(folder):
         files.append(os.path.join(folder, f"{name.replace(' ', '-')}.yaml"))
         with open(files[-1], "w", encoding="utf-8") as f:
             yaml.safe_dump_all(native, f)
-    # As the text that Helm prints: a reader of ours would quote what was not quoted.
+    # Written as the text that Helm prints, because our YAML writer would quote what Helm did not quote.
     files.append(os.path.join(folder, "a-release-called-on.yaml"))
     text = chart.template("values-cpu-only.yaml", release="on", namespace="null", extra=())
     with open(files[-1], "w", encoding="utf-8") as f:
@@ -141,7 +141,7 @@ def main():
             if not good:
                 failed += 1
                 print(said)
-        # A validator that finds nothing wrong with this would prove nothing.
+        # A validator that accepts this file would prove nothing.
         bad = os.path.join(folder, "bad.yaml")
         with open(bad, "w", encoding="utf-8") as f:
             f.write("apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: x}\nspec: {serviceNam: y, replicas: many}\n")

@@ -1,4 +1,4 @@
-"""What the chart renders for every values file, and for the choices that they do not make."""
+"""What the chart renders for every values file, and for choices that no values file makes."""
 import glob
 import os
 import re
@@ -94,7 +94,7 @@ class EveryValuesFile(unittest.TestCase):
                 self.assertEqual(volumes, used, owner["metadata"]["name"])
 
     def test_workers_are_the_coordinators(self):
-        """Every address of --workers is a worker's, and the slices are 0 to N - 1, each once."""
+        """Every address in --workers is the address of a worker, and the slices are 0 to N - 1, each once."""
         for values in chart.VALUES:
             with self.subTest(values):
                 hosts = chart.find(chart.render(values), "StatefulSet", "numoe")
@@ -116,7 +116,7 @@ class EveryValuesFile(unittest.TestCase):
                         self.assertEqual(str(c[probe]["grpc"]["port"]), chart.flags(c)["health-listen"].rsplit(":", 1)[1])
 
     def test_all_flags_exist(self):
-        """The programs that this tree builds know every flag; skips what is not built."""
+        """The programs of this tree know every flag; skips programs that are not built."""
         folder = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
         programs = {p: subprocess.run([f"{folder}/{p}", "--help"], capture_output=True, text=True, check=True).stdout
                     for p in ("numoe-coordinator", "numoe-expert-worker", "numoe-router") if os.path.exists(f"{folder}/{p}")}
@@ -152,7 +152,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(periods(model={"sizeGiB": 100}, pack={"enabled": True}), 2050 + 3 * 410 + 600 + 0)
 
     def test_a_start_is_seen_at_once_within_the_same_budget(self):
-        """Whoever is asked too early is asked again within 2 s, also where the budget is that of a large model."""
+        """A server that was probed too early is probed again within 2 s, also with the time budget of a large model."""
         for objects in (chart.render(PLAIN), chart.render(chart.merged(DOWNLOAD, {"model": {"sizeGiB": 554}}))):
             containers = chart.find(objects, "StatefulSet", "numoe")["spec"]["template"]["spec"]["containers"]
             budgets = {c["startupProbe"]["failureThreshold"] * c["startupProbe"]["periodSeconds"] for c in containers}
@@ -161,7 +161,7 @@ class Numbers(unittest.TestCase):
                 self.assertLessEqual(c["startupProbe"]["periodSeconds"], 2, c["name"])
 
     def test_who_hangs_is_not_given_the_pods_grace(self):
-        """The kill after a failed liveness probe: the pod's grace is for requests that finish, and may be hours."""
+        """The kill after a failed liveness probe does not wait for the pod's grace period, which is for requests that finish and may be hours."""
         servers = 0
         for o, spec in chart.pod_specs(chart.render(chart.EVERYTHING)):
             for c in spec["containers"]:
@@ -181,7 +181,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(claim["metadata"]["annotations"]["helm.sh/resource-policy"], "keep")
 
     def test_grace_is_longer_than_what_it_is_for(self):
-        """Every worker, also of another host, serves for longer than the coordinators drain (deploy/DRAIN.md)."""
+        """Every worker, also one of another host, serves for longer than the coordinators drain (deploy/DRAIN.md)."""
         slow = {"coordinator": {"drainSeconds": 600, "preStopSeconds": 30}}
         grouped = chart.merged(test_remote.TWO_HOSTS, {"remoteWorkers": {"leaderWorkerSet": {"enabled": True}}})
         for values in (*ALL, (chart.merged(PLAIN, slow),), (chart.merged(test_remote.TWO_HOSTS, slow),), (grouped,)):
@@ -198,12 +198,13 @@ class Numbers(unittest.TestCase):
 
 
 class Workers(unittest.TestCase):
-    def test_pinned_workers_get_their_own_threads(self):
+    def test_pinned_workers_know_their_own_cpus(self):
         hosts = chart.find(chart.render(chart.EVERYTHING), "StatefulSet", "numoe")
-        for flag in ("threads", "exclusive-cpus"):
-            self.assertEqual([chart.flags(chart.container(hosts, w))[flag] for w in ("worker-0", "worker-1")], ["28", "30"])
-        nano = chart.find(chart.render("values-nano.yaml"), "StatefulSet", "numoe")
-        self.assertEqual(chart.flags(chart.container(nano, "worker-0"))["threads"], "0")
+        workers = [chart.flags(chart.container(hosts, w)) for w in ("worker-0", "worker-1")]
+        self.assertEqual([w["exclusive-cpus"] for w in workers], ["28", "30"])
+        self.assertEqual([w["threads"] for w in workers], ["0", "0"], "one for each core: hyperthreads are CPUs of the cluster, too")
+        asked = chart.find(chart.render({**chart.EVERYTHING, "workers": {**chart.EVERYTHING["workers"], "threads": 12}}), "StatefulSet", "numoe")
+        self.assertEqual(chart.flags(chart.container(asked, "worker-0"))["threads"], "12")
 
     def test_pinned_pods_are_guaranteed(self):
         for values in chart.VALUES:
@@ -227,7 +228,7 @@ class Workers(unittest.TestCase):
         self.assertEqual(ports["metrics-w5"], 9095)
 
     def test_whole_cpus_are_a_promise_without_pinning_too(self):
-        """The kubelet's static policy gives them to a container alone, which then divides them with nobody."""
+        """The kubelet's static policy gives them to a single container, which does not share them."""
         for cpu, request, promised in ((8, 8, "8"), ("8", None, "8"), (8, 4, None), ("7500m", "7500m", None)):
             resources = {"limits": {"cpu": cpu, "memory": "8Gi"}, "requests": {"memory": "8Gi"}}
             if request is not None:
@@ -280,7 +281,7 @@ class ShareExperts(unittest.TestCase):
         self.assertFalse([c for c in pod["containers"] if "share-experts" in chart.flags(c)])
 
     def test_reserved_pages_need_no_tables(self):
-        """With pages of 4 KiB a slice's tables count (test_refusals); with huge ones they do not."""
+        """With pages of 4 KiB the page tables of a slice count (test_refusals); with huge pages they do not."""
         chart.render("values-k2-thinking-1gpu.yaml", chart.merged(self.SHARED, {
             "workers": {"hugepages": "1G", "resources": {"limits": {"memory": "1472Mi"}}}}))
 
@@ -300,7 +301,7 @@ class Storage(unittest.TestCase):
             self.assertTrue(path.endswith("-" + revision[:8]), path)
 
     def test_a_volume_that_a_job_fills_is_writable_for_whoever_mounts_it_first(self):
-        """Local volumes get their group from the first pod, which may be a host's; what a container may write is its mount's."""
+        """Local volumes get their group from the first pod, which may be the pod of a host; the mount decides what a container may write."""
         jobs = ({"download": {"enabled": True}, "model": {"repository": "org/name", "revision": "main"}}, {"pack": {"enabled": True}})
         for changes in jobs:
             for o, spec in chart.pod_specs(self.weights(PLAIN, changes)[0]):
@@ -336,7 +337,7 @@ class Storage(unittest.TestCase):
         self.assertEqual(len(names), 4)
 
     def test_jobs_follow_the_host_to_a_volume_of_one_node(self):
-        """A host on another node would hold the volume and wait for the Job, which waits for the volume."""
+        """A host on another node would have the volume and wait for the Job, which would wait for the volume."""
         existing = {"persistence": {"mode": "existing", "existingClaim": "c"}}
         many = {"persistence": {"accessModes": ["ReadWriteMany"]}}
         terms = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
@@ -406,7 +407,7 @@ class Around(unittest.TestCase):
         self.assertEqual(chart.find(objects, "HorizontalPodAutoscaler")["spec"]["scaleTargetRef"]["name"], "numoe")
 
     def test_metrics_exist(self):
-        """Every metric that a query names is in the one list."""
+        """Every metric that a query names is in common/observe/metric_list.h."""
         with open(os.path.join(chart.ROOT, "common", "observe", "metric_list.h"), encoding="utf-8") as f:
             known = set(re.findall(r'"(numoe_\w+)"', f.read()))
         texts = [chart.template(PLAIN, chart.merged(REMOTE, {"autoscaling": {"enabled": True, "kind": kind}})) for kind in ("keda", "hpa")]
@@ -446,7 +447,7 @@ class Around(unittest.TestCase):
         self.assertIn("numoe.numoe.svc", certificate["dnsNames"])
 
     def test_mutual_tls(self):
-        """Both ends have the three flags, their own Secret and its mount; nobody else has."""
+        """Both ends have the three flags, their own Secret and its mount; no other container has them."""
         objects = chart.render(PLAIN, chart.merged(REMOTE, {"mtls": {"enabled": True, "workerSecretName": "w", "coordinatorSecretName": "c"}}))
         self.assertNotIn("Certificate", chart.kinds(objects))
         paths = {"ssl-certfile": "/etc/numoe/mtls/tls.crt", "ssl-keyfile": "/etc/numoe/mtls/tls.key", "ssl-ca-certs": "/etc/numoe/mtls/ca.crt"}
@@ -468,14 +469,14 @@ class Around(unittest.TestCase):
             return objects, {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "Certificate"}
         objects, made = certificates({"certManager": {"enabled": True}})
         self.assertEqual(set(made), {"numoe-mtls-ca", "numoe-mtls", "numoe-workers-mtls"})
-        # Every address of a remote worker is a name of the workers' certificate, and the other way round.
+        # The addresses of the remote workers are exactly the names in the workers' certificate.
         called = chart.flags(chart.container(chart.find(objects, "StatefulSet", "numoe"), "coordinator"))["workers"].split(",")
         self.assertEqual({a.rpartition(":")[0] for a in called if not a.startswith("unix:")}, set(made["numoe-workers-mtls"]["dnsNames"]))
         self.assertIn("numoe-workers-2-0.numoe-workers.numoe.svc", made["numoe-workers-mtls"]["dnsNames"])
         self.assertIn("server auth", made["numoe-workers-mtls"]["usages"])
-        self.assertNotIn("server auth", made["numoe-mtls"]["usages"], "a coordinator's certificate is no worker's")
+        self.assertNotIn("server auth", made["numoe-mtls"]["usages"], "a coordinator cannot use its certificate as a worker")
         self.assertNotIn("client auth", made["numoe-workers-mtls"]["usages"])
-        # Both are of the release's CA, which is its own issuer's.
+        # The release's CA, which its own issuer has signed, issues both certificates.
         issuers = {o["metadata"]["name"]: o["spec"] for o in objects if o["kind"] == "Issuer"}
         self.assertEqual(issuers["numoe-mtls-ca"], {"ca": {"secretName": made["numoe-mtls-ca"]["secretName"]}})
         self.assertEqual(issuers[made["numoe-mtls-ca"]["issuerRef"]["name"]], {"selfSigned": {}})
@@ -528,7 +529,7 @@ class Around(unittest.TestCase):
         self.assertEqual(env["URL"]["value"], "https://numoe:8080")
 
     def notes(self, *options, values):
-        """The notes, which helm template leaves out."""
+        """The notes, which helm template does not print."""
         with tempfile.TemporaryDirectory() as folder:
             copy = shutil.copytree(chart.CHART, f"{folder}/numoe")
             with open(f"{copy}/templates/NOTES.txt", encoding="utf-8") as f:
@@ -550,7 +551,7 @@ class Around(unittest.TestCase):
         for part in ("3 coordinators are behind the router", "rollout status deployment/numoe-router", "localhost:8080/health"):
             self.assertIn(part, notes)
         notes = self.notes(values=["values-nano.yaml", {"replicas": 2, "podAntiAffinity": "none", "autoscaling": {"enabled": True}, "networkPolicy": {"apiFrom": [{"podSelector": {}}]}}])
-        for part in ("without them nothing is scaled", "must be in one of them", "kubectl -n llm delete pod numoe-0"):
+        for part in ("so nothing would be scaled", "must be in one of them", "kubectl -n llm delete pod numoe-0"):
             self.assertIn(part, notes)
         notes = self.notes(values=["values-nano.yaml", {"metrics": {"rules": {"enabled": True}}, "apiKeys": {"secretName": "keys"}}])
         for part in ("NumoeAbsent would fire for ever", 'curl -H "Authorization: Bearer $KEY" http://localhost:8080/v1/chat/completions'):

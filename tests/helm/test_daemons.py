@@ -1,6 +1,7 @@
-"""The pods' own command lines with real daemons: what the chart writes starts, answers, says so on its probes, and drains.
+"""Runs the pods' command lines with real daemons: they start, answer, report their state on their probes, and drain.
 
-No containers: paths of the pod become paths of a folder here, and ports free ones. Skips without the programs of this tree.
+There are no containers: paths of the pod become paths of a folder here, and ports become free ones. Skipped if the programs of this
+tree are not built.
 """
 import json
 import os
@@ -18,14 +19,14 @@ from ports import free_ports
 
 BIN = os.environ.get("NUMOE_BIN", os.path.join(chart.ROOT, "build", "release", "bin"))
 PROGRAMS = ("numoe-coordinator", "numoe-expert-worker", "numoe-router", "numoe-chat")
-# Pods have addresses of their own: those of two coordinators' behind a router, which is at 127.0.0.1.
+# Pods have addresses of their own. These stand for two coordinators; their router has 127.0.0.1.
 COORDINATORS = ("127.0.0.2", "127.0.0.3")
-# In place of the cluster's DNS the router reads names in a file of its own: a mount that nobody else sees.
+# Instead of the cluster's DNS the router reads names from a file of its own, in a mount that no other process sees.
 WITH_NAMES = ("unshare", "--map-root-user", "--mount", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"')
 
 
 def why_no_names():
-    """-> what keeps a program from having names of its own here, or ''."""
+    """-> the reason why a program cannot have its own names here, or ''."""
     done = subprocess.run([*WITH_NAMES, "/etc/hosts", "true"], capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else f"no mount namespaces: {done.stderr.strip()}"
 NANO = os.path.join(chart.ROOT, "deploy", "models", "nano")
@@ -39,9 +40,9 @@ class Daemons(unittest.TestCase):
         self.folder = folder.name
         self.port = free_ports(10)
         self.processes = {}
-        self.mtls = ""  # the folder that stands for the Secret of the next to start
-        self.tls = ""  # the same of the API's
-        self.address, self.sockets = "127.0.0.1", self.folder  # and what stands for its pod's address and sockets
+        self.mtls = ""  # the folder that replaces the mTLS Secret of the next container to start
+        self.tls = ""  # the same for the Secret of the API's certificate
+        self.address, self.sockets = "127.0.0.1", self.folder  # these replace the pod's address and its folder of sockets
         self.names = f"{self.folder}/hosts"
         self.name_hosts()
         self.addCleanup(self.kill)
@@ -66,7 +67,7 @@ class Daemons(unittest.TestCase):
             env = {e["name"]: self.here(e["value"]) for e in c.get("env", [])}
             names = [*WITH_NAMES, self.names] if c["name"] == "router" else []
             with open(f"{self.folder}/{pod}.{c['name']}.log", "wb") as log:
-                # Where the chart wants a GPU, CPUs do the same here.
+                # Where the chart asks for a GPU, the daemon uses CPUs here.
                 self.processes[f"{pod}/{c['name']}"] = subprocess.Popen(
                     names + [self.here(part) for part in c["command"] + c["args"] if part != "--device=cuda"], stdout=log, stderr=subprocess.STDOUT,
                     env={"PATH": f"{BIN}:{os.environ['PATH']}", "HOSTNAME": pod, **env})
@@ -85,7 +86,7 @@ class Daemons(unittest.TestCase):
         return ("values-nano.yaml", ports, changes)
 
     def probe(self, container):
-        """The container's readiness, asked as the kubelet would."""
+        """The result of the container's readiness probe, as the kubelet sees it."""
         ready = container["readinessProbe"]
         if "grpc" in ready:
             done = subprocess.run([f"{BIN}/numoe-expert-worker", "--probe", f"127.0.0.1:{ready['grpc']['port']}"], capture_output=True, check=False)
@@ -106,7 +107,7 @@ class Daemons(unittest.TestCase):
             time.sleep(0.2)
 
     def ask(self, **extra):
-        """As helm test does."""
+        """Runs the script of helm test."""
         pod = chart.find(chart.render(*self.values(), extra=()), "Pod")
         c = pod["spec"]["containers"][0]
         env = {e["name"]: e["value"] for e in c["env"]} | {"URL": f"http://127.0.0.1:{self.port}", "PATH": f"{BIN}:{os.environ['PATH']}", **extra}
@@ -115,7 +116,7 @@ class Daemons(unittest.TestCase):
         self.assertIn("126", done.stdout)
 
     def end(self):
-        """All at once, as the kubelet does after the preStop hooks; everybody ends by itself, and well."""
+        """Sends SIGTERM to all at once, as the kubelet does after the preStop hooks; all must end by themselves with exit code 0."""
         for process in self.processes.values():
             process.send_signal(signal.SIGTERM)
         for name, process in self.processes.items():
@@ -124,7 +125,7 @@ class Daemons(unittest.TestCase):
     def test_a_host(self):
         hosts = chart.find(chart.render(*self.values()), "StatefulSet", "numoe")
         self.start(hosts, "numoe-0")
-        self.ask()  # helm test behind helm install: it waits until somebody is there and ready
+        self.ask()  # helm test right after helm install waits until the service exists and is ready
         self.await_ready(hosts)
         self.end()
 
@@ -190,7 +191,7 @@ class Daemons(unittest.TestCase):
             self.assertEqual(process.wait(timeout=60), 0, f"{name}\n{self.logs()}")
 
     def test_required_pinning_that_is_not_there_is_said(self):
-        """CPUs that anybody may use are nobody's: the worker ends, and its log says why and what to do."""
+        """CPUs that other processes may use are not exclusive: the worker ends, and its log says why and what to do."""
         amounts = {"cpu": 333, "memory": "1Gi"}
         resources = {"resources": {"limits": amounts, "requests": amounts}}
         hosts = chart.find(chart.render(*self.values(pinning="required", workers=resources, coordinator=resources)), "StatefulSet", "numoe")
@@ -206,18 +207,18 @@ class Daemons(unittest.TestCase):
         self.end()
 
     def remote(self, **changes):
-        """A coordinator's host and a remote worker's with ports that do not meet: here they are one machine."""
+        """Starts the pods of a coordinator's host and of a remote worker's host, with different ports, because both run on this machine."""
         values = self.values(workers={"count": 1}, remoteWorkers={"enabled": True, "workersPerHost": 1, "resources": {"limits": {"memory": "384Mi"}}}, **changes)
         objects = chart.render(*values)
         hosts, remote = chart.find(objects, "StatefulSet", "numoe"), chart.find(objects, "StatefulSet", "numoe-workers-0")
-        # The pods have addresses of their own; here the remote worker's ports count on from the host's.
+        # Pods have addresses of their own; here the remote worker's ports follow those of the host.
         text = json.dumps(remote)
         for port, other in ((self.port + 1, self.port + 3), (self.port + 4, self.port + 6)):
             text = text.replace(f":{port}", f":{other}").replace(f"={port}", f"={other}").replace(f"\"port\": {port}", f"\"port\": {other}")
         return hosts, json.loads(text)
 
     def name_hosts(self, *addresses):
-        """The pods' addresses, as the headless Service's name has them; the file stays the one that is mounted."""
+        """Writes the pods' addresses for the headless Service's name, into the same file, because that one is mounted."""
         with open(self.names, "w", encoding="utf-8") as f:
             f.write("127.0.0.1 localhost\n" + "".join(f"{address} numoe-hosts numoe-hosts.numoe.svc\n" for address in addresses))
 
@@ -234,7 +235,7 @@ class Daemons(unittest.TestCase):
         self.address = "127.0.0.1"
 
     def of_router(self, path, context=None):
-        """Status and text of the router's answer; 0 where there is none."""
+        """Status and text of the router's answer; 0 if there is none."""
         try:
             with urllib.request.urlopen(f"{'https' if context else 'http'}://127.0.0.1:{self.port}{path}", timeout=5, context=context) as reply:
                 return reply.status, reply.read().decode()
@@ -244,7 +245,7 @@ class Daemons(unittest.TestCase):
             return 0, ""
 
     def await_router(self, what, context=None):
-        """Until its readiness probe's status and, of each coordinator, whether it is ready are these."""
+        """Waits until its readiness probe has this status and its answer says this of each coordinator."""
         end, said = time.monotonic() + 240, (0, "")
         while said[0] == 0 or (said[0], [b["ready"] for b in json.loads(said[1])["backends"]]) != what:
             self.assertLess(time.monotonic(), end, f"{said}\n{self.logs()}")
@@ -252,7 +253,7 @@ class Daemons(unittest.TestCase):
             said = self.of_router("/health", context)
 
     def test_a_router_before_two_hosts(self):
-        """Alive before anybody else is there; it passes keys on, and follows the hosts that come and go."""
+        """The router is alive before any coordinator exists; it passes keys on, and follows hosts that are added and removed."""
         self.need_names()
         objects = chart.render(*self.values(replicas=2, router={"enabled": True}, apiKeys={"secretName": "keys"}))
         router = chart.find(objects, "Deployment", "numoe-router")
@@ -265,12 +266,12 @@ class Daemons(unittest.TestCase):
         self.await_router((503, [False]))
         self.start_coordinators(chart.find(objects, "StatefulSet", "numoe"))
         self.await_router((200, [True]))
-        self.name_hosts(*COORDINATORS)  # one more
+        self.name_hosts(*COORDINATORS)  # One more host.
         self.await_router((200, [True, True]))
         self.ask(NUMOE_API_KEY="first-key-0123456789")
         with self.assertRaises(AssertionError):
             self.ask(NUMOE_API_KEY="no-key-0123456789")
-        # One less: it has its name while it drains, and in the end no more.
+        # One host less: the name keeps its address while it drains, and then loses it.
         key = {"Authorization": "Bearer first-key-0123456789"}
         running = [self.stream("127.0.0.1", self.port, f"Count from {n} to 30.", key) for n in (1, 2)]
         first = {name: process for name, process in self.processes.items() if name.startswith("numoe-0/")}
@@ -287,7 +288,7 @@ class Daemons(unittest.TestCase):
         self.end()
 
     def stream(self, address, port, question="Count from 1 to 30.", headers=None):
-        """An answer of 200 tokens that has begun."""
+        """Starts an answer of 200 tokens."""
         body = {"messages": [{"role": "user", "content": question}], "max_tokens": 200, "stream": True, "temperature": 0, "ignore_eos": True}
         request = urllib.request.Request(f"http://{address}:{port}/v1/chat/completions", json.dumps(body).encode(),
                                          {"Content-Type": "application/json", **(headers or {})})
@@ -297,7 +298,7 @@ class Daemons(unittest.TestCase):
         return reply
 
     def test_a_host_with_two_gpus(self):
-        """Two coordinators in one pod on the same workers: one is killed, one hangs, and the other one serves; each drains."""
+        """Two coordinators in one pod use the same workers: one is killed, one hangs, and the other continues to serve; both drain."""
         self.need_names()
         self.name_hosts(COORDINATORS[0])
         objects = chart.render(*self.values(router={"enabled": True}, coordinator={"gpu": {"count": 2, "nextPort": self.port + 9}}))
@@ -312,25 +313,25 @@ class Daemons(unittest.TestCase):
         for process in coordinators:
             with open(f"/proc/{process.pid}/maps", encoding="utf-8") as maps:
                 self.assertGreaterEqual(maps.read().count("memfd:numoe-mailbox"), 2, "a mailbox of each worker")
-        # Out of memory: only its own requests end.
+        # Out of memory: only the requests of the killed coordinator end.
         staying = self.stream(at, self.port)
         coordinators[1].kill()
         self.assertEqual(coordinators[1].wait(), -signal.SIGKILL)
         self.assertTrue(staying.read().decode().endswith("data: [DONE]\n\n"))
         self.await_router((200, [True, False]))
         self.ask()
-        # The kubelet starts the container again; the workers have kept their weights.
+        # The kubelet would start the container again; the workers have kept their weights.
         self.address = at
         self.start(hosts, "numoe-0", only=["coordinator-1"])
         self.address = "127.0.0.1"
         self.await_router((200, [True, True]))
-        # Hung: the other one goes on, on the same workers.
+        # One coordinator hangs: the other continues on the same workers.
         coordinators[0].send_signal(signal.SIGSTOP)
         self.await_router((200, [False, True]))
         self.ask()
         coordinators[0].send_signal(signal.SIGCONT)
         self.await_router((200, [True, True]))
-        # The pod ends: everybody is told at the same time, and both finish what they have.
+        # The pod ends: all containers get SIGTERM at the same time, and both coordinators finish their requests.
         running = [self.stream(at, port) for port in (self.port, self.port + 9)]
         ending = {name: process for name, process in self.processes.items() if name.startswith("numoe-0/")}
         for process in ending.values():
@@ -345,7 +346,7 @@ class Daemons(unittest.TestCase):
         self.need_names()
         self.name_hosts(*COORDINATORS)
         objects = chart.render(*self.values(replicas=2, router={"enabled": True}, tls={"enabled": True, "secretName": "tls"}))
-        self.tls = self.secret("tls", "serverAuth", "DNS:numoe-hosts.numoe.svc")  # as the handbook wants it
+        self.tls = self.secret("tls", "serverAuth", "DNS:numoe-hosts.numoe.svc")  # as the handbook says
         self.start(chart.find(objects, "Deployment", "numoe-router"), "numoe-router")
         self.start_coordinators(chart.find(objects, "StatefulSet", "numoe"))
         self.await_router((200, [True, True]), ssl.create_default_context(cafile=f"{self.tls}/ca.crt"))
@@ -361,7 +362,7 @@ class Daemons(unittest.TestCase):
         self.end()
 
     def secret(self, name, use, *more):
-        """A folder as a Secret of cert-manager's is mounted."""
+        """A folder like the mount of a Secret from cert-manager."""
         def openssl(*arguments):
             subprocess.run(["openssl", *arguments], check=True, capture_output=True)
         key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
@@ -383,7 +384,7 @@ class Daemons(unittest.TestCase):
         self.start(hosts, "numoe-0")
         self.mtls = self.secret("workers", "serverAuth")
         self.start(remote, "numoe-workers-0-0")
-        self.await_ready(hosts, remote)  # the worker's health stays plain text
+        self.await_ready(hosts, remote)  # the worker's health port remains plain text
         self.ask()
         for log, words in (("numoe-0.coordinator", "--worker-ssl-certfile: CN=coordinator"), ("numoe-workers-0-0.worker-0", "--ssl-certfile: CN=workers")):
             with open(f"{self.folder}/{log}.log", encoding="utf-8", errors="replace") as f:

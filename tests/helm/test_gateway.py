@@ -1,4 +1,4 @@
-"""The Gateway API: a route to the Service, or to a pool of which an endpoint picker chooses; and what scales by which numbers."""
+"""The Gateway API: a route to the Service, or to a pool from which an endpoint picker chooses; and the numbers that scaling uses."""
 import re
 import unittest
 
@@ -49,7 +49,7 @@ class Pools(unittest.TestCase):
         given = {a.split("=", 1)[0]: a.split("=", 1)[1] for a in c["args"]}
         self.assertEqual((given["--pool-name"], given["--pool-namespace"], given["--grpc-port"]), ("numoe", "numoe", "9002"))
         self.assertEqual(chart.yaml.safe_load(given["--config-text"])["kind"], "EndpointPickerConfig")
-        # The only pod with a token: it may read pods and its pool, in its own namespace.
+        # The only pod with a token: it may read pods and its pool in its own namespace.
         spec = picker["spec"]["template"]["spec"]
         self.assertEqual((spec["automountServiceAccountToken"], spec["serviceAccountName"]), (True, "numoe-picker"))
         self.assertEqual(chart.find(objects, "RoleBinding")["subjects"], [{"kind": "ServiceAccount", "name": "numoe-picker", "namespace": "numoe"}])
@@ -81,7 +81,7 @@ class Pools(unittest.TestCase):
         self.assertNotIn("Role", chart.kinds(objects))
 
     def test_it_reads_metrics_that_there_are(self):
-        """The picker's own names are vLLM's, which coordinators have beside theirs."""
+        """The picker reads vLLM's names, which the coordinators serve beside their own."""
         known = read("common", "observe", "metric_list.h")
         for name in ("vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc"):
             self.assertIn(f'"{name}"', known)

@@ -1,4 +1,4 @@
-"""Hosts with several GPUs: a coordinator for each, of which each is a container of its own, all on the same workers."""
+"""Hosts with several GPUs: each GPU has a coordinator in a container of its own, and all use the same workers."""
 import unittest
 
 import chart
@@ -19,7 +19,7 @@ def ports_of(rule):
 
 class Gpus(unittest.TestCase):
     def test_a_host_with_one_is_as_it_was(self):
-        """An upgrade changes no name and no port; what is for more GPUs is nowhere."""
+        """An upgrade changes no name and no port; nothing for further GPUs is rendered."""
         text = chart.template("values-k2-thinking-1gpu.yaml")
         for other in ("coordinator-1", "http-1", "8090"):
             self.assertNotIn(other, text)
@@ -36,7 +36,7 @@ class Gpus(unittest.TestCase):
             self.assertEqual([chart.flags(c)["device"] for c in coordinators], ["cuda"] * count)
 
     def test_they_differ_in_names_and_ports_alone(self):
-        """Probes, limits, mounts, drain: what the first has, all have."""
+        """Every coordinator has the probes, limits, mounts and drain of the first."""
         first, *others = chart.coordinators(hosts_of(THREE))
         for place, c in enumerate(others, 1):
             expected = repr(first).replace("'coordinator'", f"'coordinator-{place}'").replace("--port=8080", f"--port={8089 + place}")
@@ -53,12 +53,12 @@ class Gpus(unittest.TestCase):
             self.assertIn({"name": "sockets", "mountPath": "/run/numoe"}, c["volumeMounts"])
 
     def test_workers_come_before_the_second_coordinator(self):
-        """The kubelet finds room in this order: two coordinators first could take the CPUs of one socket's worker."""
+        """The kubelet assigns CPUs in this order: two coordinators first could take the CPUs of one socket's worker."""
         names = [c["name"] for c in hosts_of(THREE)["spec"]["template"]["spec"]["containers"]]
         self.assertEqual(names, ["coordinator", "worker-0", "worker-1", "coordinator-1", "coordinator-2"])
 
     def test_a_socket_has_room(self):
-        """A worker and a coordinator on each of the two: 64 CPUs less 2, 384 GiB less what the node keeps."""
+        """A worker and a coordinator on each of two sockets: 64 CPUs minus 2, and 384 GiB minus what the node keeps."""
         hosts = hosts_of(VALUES)
         for worker, coordinator in zip(chart.workers(hosts), chart.coordinators(hosts)):
             limits = [c["resources"]["limits"] for c in (worker, coordinator)]
@@ -99,7 +99,7 @@ class Gpus(unittest.TestCase):
         self.assertEqual(ports_of(chart.find(objects, "NetworkPolicy", "numoe-router")["spec"]["egress"][1]), numbers)
 
     def test_each_is_scraped(self):
-        """Prometheus labels a series with its container and instance, by which the coordinators of a pod are told apart."""
+        """Prometheus labels a series with its container and instance, which distinguish the coordinators of a pod."""
         for count, ports in ((1, ["https"]), (2, ["http", "http-1"])):
             values = chart.merged(THREE, {"coordinator": {"gpu": {"count": count}}, "router": {"enabled": count > 1}})
             tls = {"tls": {"enabled": True, "secretName": "tls"}}
@@ -108,7 +108,7 @@ class Gpus(unittest.TestCase):
             self.assertEqual({e["scheme"] for e in endpoints}, {"https"})
 
     def test_each_of_a_pool_is_scraped_and_counted(self):
-        """A pool has no router, and the Service with an address has the first coordinator of each pod alone."""
+        """With a pool there is no router, and the Service with an address has only the first coordinator of each pod."""
         pool = {"router": {"enabled": False}, "inferencePool": {"enabled": True}, "autoscaling": {"enabled": True}, "persistence": {"accessModes": ["ReadWriteMany"]}}
         objects = chart.render(chart.merged(THREE, {"coordinator": {"gpu": {"count": 2}}}), MONITORED, pool)
         monitor = chart.find(objects, "ServiceMonitor")
@@ -117,7 +117,7 @@ class Gpus(unittest.TestCase):
         self.assertIn('service="numoe-hosts"', str(chart.find(objects, "ScaledObject")))
 
     def test_what_they_write_is_their_own(self):
-        values = chart.merged(THREE, {"coordinator": {"flags": {"expert-heat-file": "/tmp/heat", "max-total-tokens": 50000000}}})
+        values = chart.merged(THREE, {"coordinator": {"flags": {"expert-heat-file": "/tmp/heat", "num-gpu-experts": 8, "max-total-tokens": 50000000}}})
         coordinators = [chart.flags(c) for c in chart.coordinators(hosts_of(values))]
         self.assertEqual([c["expert-heat-file"] for c in coordinators], ["/tmp/heat", "/tmp/heat.1", "/tmp/heat.2"])
         self.assertEqual({c["max-total-tokens"] for c in coordinators}, {"50000000"})

@@ -1,4 +1,4 @@
-"""deploy/README.md says what is so: its tables are computed, its flags, values and alerts exist, and every alert has a section."""
+"""Checks deploy/README.md: its tables are the computed ones, its flags, values and alerts exist, and every alert has a section."""
 import os
 import re
 import subprocess
@@ -49,7 +49,7 @@ class Handbook(unittest.TestCase):
             self.skipTest(f"not built: not all programs are in {folder}")
         calls = [[p, "--help"] for p in programs] + [["numoe-pack", command, "--help"] for command in ("convert", "inspect")]
         known = "".join(subprocess.run([f"{folder}/{c[0]}", *c[1:]], capture_output=True, text=True, check=True).stdout for c in calls)
-        others = {"--server-side", "--set", "--wait", "--sign", "--apiserver", "--check", "--from-literal", "--from-file", "--previous", "--build-arg", "--cuda", "--raw", "--health-cmd"}  # helm's, kubectl's, scripts'
+        others = {"--server-side", "--set", "--wait", "--sign", "--apiserver", "--check", "--from-literal", "--from-file", "--previous", "--build-arg", "--cuda", "--load", "--bin", "--raw", "--health-cmd"}  # options of helm, kubectl and scripts
         for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", TEXT)) - others:
             self.assertRegex(known, rf"{flag}\b")
 

@@ -1,4 +1,4 @@
-"""One name for the image, by whom it is built and by whom it is asked for; a pod has the variant that it needs."""
+"""Those that build the image and those that use it have the same name for it; a pod has the variant that it needs."""
 import os
 import re
 import unittest
@@ -16,7 +16,7 @@ def read(*path):
 
 
 def images(*values):
-    """Container's command -> its image."""
+    """{command of a container: its image}"""
     return {c["command"][-1] if c["command"][-1] != "-c" else "test": c["image"] for _, spec in chart.pod_specs(chart.render(*values, extra=())) for c in spec["containers"]}
 
 
@@ -32,7 +32,7 @@ class Names(unittest.TestCase):
         self.assertIn("tag=localhost/numoe:$version${cuda:+-cuda}", build)
         self.assertEqual(set(re.findall(r"image: (\S+)", read("deploy", "podman", "numoe.yaml"))), {self.name})
         (renamed,) = chart.yaml.safe_load(read("deploy", "manifests", "kustomization.yaml"))["images"]
-        # A tag here would be that of pods with GPUs as well, whose image ends in -cuda.
+        # A tag here would be used for pods with GPUs as well, whose image ends in -cuda.
         self.assertEqual(renamed, {"name": "localhost/numoe", "newName": "localhost/numoe"})
         for text in (read("deploy", "Dockerfile"), read("deploy", "README.md")):
             self.assertIn(f"-t {self.name} .", text)
@@ -41,7 +41,7 @@ class Names(unittest.TestCase):
                 self.assertIn(tag, ("VERSION", self.version, f"{self.version}-cuda"))
 
     def test_gpus_alone_have_the_large_one(self):
-        """Also the workers beside them, which are in the same pod: one image to fetch."""
+        """The workers beside them use it as well, because they are in the same pod, which then pulls one image."""
         found = images(GPUS)
         for program, image in found.items():
             self.assertEqual(image, self.name + ("-cuda" if program in ("numoe-coordinator", "numoe-expert-worker") else ""), program)

@@ -1,4 +1,4 @@
-"""deploy/manifests: what one deletes as one applied it holds no data, and every claim that its pods use has a file of its own."""
+"""deploy/manifests: deleting an applied manifest deletes no data, and every claim that its pods use is in a separate file."""
 import glob
 import os
 import unittest
@@ -20,7 +20,7 @@ class Manifests(unittest.TestCase):
         self.assertEqual([f"values-{name}" for name in MODELS], chart.VALUES)
 
     def test_what_is_deleted_holds_no_data(self):
-        """kubectl knows nothing of helm.sh/resource-policy: a claim beside the servers would go with them."""
+        """kubectl ignores helm.sh/resource-policy: it would delete a claim in the same file as the servers."""
         for name in [*MODELS, *(f"monitoring/{name}" for name in os.listdir(os.path.join(FOLDER, "monitoring")))]:
             for o in read(name)[1]:
                 self.assertNotIn(o["kind"], ("PersistentVolumeClaim", "PersistentVolume", "Namespace", "List"), name)
@@ -38,14 +38,14 @@ class Manifests(unittest.TestCase):
                 self.assertIn(f"-f weights/{name} -f {name}", text.splitlines()[1])
 
     def test_claims_have_room_for_their_model(self):
-        """The manifest says that the claim is there; the claim's own file has the size that the chart would have made."""
+        """The manifest assumes that the claim exists; the claim's own file has the size that the chart would have made."""
         for name in MODELS:
             made = [o for o in chart.render(f"values-{name}") if o["kind"] == "PersistentVolumeClaim"]
             claims = read(f"weights/{name}")[1] if made else []
             self.assertEqual([o["spec"] for o in claims], [o["spec"] for o in made], name)
 
     def test_each_has_monitors_that_find_its_servers(self):
-        """By labels, by the names of ports, and through its network policies, which otherwise leave coordinators to the router."""
+        """The monitors find servers by labels and names of ports, through the network policies, which otherwise admit only the router to coordinators."""
         self.assertEqual(sorted(os.listdir(os.path.join(FOLDER, "monitoring"))), sorted([*MODELS, "dashboard.yaml"]))
         for name in MODELS:
             objects, monitoring = read(name)[1], read(f"monitoring/{name}")[1]

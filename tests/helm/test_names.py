@@ -1,4 +1,4 @@
-"""What users name: YAML readers take it for a string whatever it is called, and a name that is cut stays one of its own."""
+"""Names that users choose: YAML readers take each for a string whatever it is, and shortened names remain different."""
 import functools
 import json
 import os
@@ -13,13 +13,14 @@ from test_image import read
 yaml = chart.yaml
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PLAIN = test_refusals.PLAIN
-# Each is something else than a string to a reader of YAML 1.1 or 1.2 unless it is quoted; Kubernetes takes them all for names.
+# A reader of YAML 1.1 or 1.2 takes each for something other than a string unless it is quoted; Kubernetes accepts them all as names.
 WORDS = ("on", "null", "y", "no", "off", "1e3", "0x1f", "123", "0o17", "08", "2024-01-01")
 HARMLESS = "w0rd"
-SIZES = {"persistence.size", "coordinator.heat.size", "sharedMemory.size"}  # they have a test of their own
-# Values that the chart refuses by their words (an address, a path, a key that must differ from another), and those that decide what is rendered.
+SIZES = {"persistence.size", "coordinator.heat.size", "sharedMemory.size"}  # these have a test of their own
+# Values whose words the chart refuses (an address, a path, a key that must differ from another), and values that decide what is rendered.
 LEFT_OUT = {"listenHost", *SIZES, "persistence.hostPath", "persistence.mode", "workers.format", "apiKeys.adminKey", "fullnameOverride"}
-# Everything at once in four renderings, as some things exclude each other: values, and what each leaves out beside LEFT_OUT. It is what the
+# Four renderings have everything, as some features exclude each other. Each has its values, and a set of values that it leaves out beside
+# LEFT_OUT: values that the rendering does not use, and one of the two Secrets of mutual TLS, which may not be the same.
 # rendering does not use, and one of the two Secrets of mutual TLS, which may not be the same.
 SECRETS = {"tls.secretName", "mtls.workerSecretName", "mtls.coordinatorSecretName"}
 RENDERINGS = {
@@ -37,7 +38,7 @@ RENDERINGS = {
 
 
 class Yaml11(LOADER):
-    """PyYAML's reader, and what YAML 1.1 has beside it: y and n."""
+    """PyYAML's reader, with y and n as booleans, which YAML 1.1 has in addition."""
     bool_values = {**LOADER.bool_values, "y": True, "n": False}
 
 
@@ -45,7 +46,7 @@ Yaml11.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^[yYnN]$"), l
 
 
 class Yaml12(LOADER):
-    """The core schema of YAML 1.2, which has numbers that 1.1 has not; 0x1f and 1e3 are Go's as well."""
+    """The core schema of YAML 1.2, which has numbers that 1.1 does not have; 0x1f and 1e3 are numbers for Go as well."""
     yaml_implicit_resolvers = {}
 
 
@@ -58,7 +59,7 @@ READERS = (Yaml11, Yaml12)
 
 
 def same_for_all(value, word):
-    """A value in whose strings neither the word nor the harmless one is left, nor a hash of them."""
+    """The value without the word, the harmless word and their hashes in its strings."""
     if isinstance(value, dict):
         return {same_for_all(k, word): same_for_all(v, word) for k, v in value.items()}
     if isinstance(value, list):
@@ -69,7 +70,7 @@ def same_for_all(value, word):
 
 
 def differences(one, other, path=""):
-    """-> where two values differ, and how."""
+    """Yields where two values differ, and how."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return [d for key in one for d in differences(one[key], other[key], f"{path}.{key}")]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
@@ -90,10 +91,10 @@ def accepts(schema, value, definitions):
 
 
 def texts(schema, value, defaults, definitions):
-    """-> values in which every text is `value` that may be, as far as values.yaml has a text there."""
+    """-> values in which every text of values.yaml that may be `value` is that."""
     found = {}
     for key, default in defaults.items():
-        if key == "resources":  # their amounts are numbers and texts as Kubernetes has them, in one map
+        if key == "resources":  # the amounts in these maps are numbers and texts of Kubernetes
             continue
         part = schema["properties"].get(key, {})
         part = definitions[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
@@ -109,7 +110,7 @@ def without(values, paths, before=""):
 
 
 def spelled(left_out, word):
-    """Values that have the word wherever a user may have it: by the schema, and in lists and maps."""
+    """Values that have the word wherever a user may write it: by the schema, and in lists and maps."""
     schema, defaults = json.loads(read("helm", "numoe", "values.schema.json")), yaml.safe_load(read("helm", "numoe", "values.yaml"))
     scalars = without(texts(schema, word, defaults, schema["$defs"]), LEFT_OUT | left_out)
     mapped, toleration = {"w": word, word: word}, [{"key": word, "value": word, "effect": "NoSchedule"}]
@@ -127,12 +128,12 @@ def spelled(left_out, word):
 
 
 def release_of(word):
-    """Values by which objects are called as the release is; a name of theirs begins with a letter."""
+    """Values that name objects after the release; a name of theirs begins with a letter."""
     return {"fullnameOverride": word if word[0].isalpha() else HARMLESS}
 
 
 class Strings(unittest.TestCase):
-    """Every object is the same for every reader, whatever the release, its namespace and what it uses are called."""
+    """All readers read the same objects, whatever the release, its namespace and what it uses are called."""
 
     def compare(self, word, *values):
         def objects(of, reader):
@@ -175,7 +176,7 @@ class Strings(unittest.TestCase):
         self.assertEqual([v["emptyDir"]["sizeLimit"] for v in volumes if v["name"] == "shm"], ["1000000000"])
 
     def test_a_text_of_a_user_is_where_it_was_put(self):
-        """The words are in the renderings that are compared: what is checked there is not left out."""
+        """The compared renderings contain the words, so the comparison leaves nothing out."""
         found = set()
         for base, left_out in RENDERINGS.values():
             for o in chart.render(base, spelled(left_out, "on"), release_of("on"), release="on", namespace="on", extra=()):
@@ -189,7 +190,7 @@ class Strings(unittest.TestCase):
 
 
 def leaves(value, path=""):
-    """(path without the places in lists, value) of every string."""
+    """Yields (path without indices of lists, value) of every string."""
     if isinstance(value, dict):
         for key, part in value.items():
             yield from leaves(part, f"{path}.{key}" if path else key)
@@ -213,7 +214,7 @@ class CutNames(unittest.TestCase):
                 for base in (chart.EVERYTHING, RENDERINGS["groups"][0])]
 
     def test_what_has_room_is_not_cut(self):
-        """An upgrade renames nothing."""
+        """An upgrade renames no object."""
         self.assertEqual(len(self.BEGINNING), 40)
         for release, values, expected in (("llm", {}, "llm-numoe"), ("numoe", {}, "numoe"), ("a-numoe-b", {}, "a-numoe-b"), ("llm", {"nameOverride": "moe"}, "llm-moe"),
                                           ("llm", {"fullnameOverride": self.BEGINNING}, self.BEGINNING), ("l" * 34, {}, "l" * 34 + "-numoe"),
@@ -248,14 +249,14 @@ class CutNames(unittest.TestCase):
         self.assertEqual(len(found), 2)
 
     def test_what_is_added_to_a_name_has_room(self):
-        """Labels and DNS have 63 characters, of which a StatefulSet's pods take 11 for a hash, and a group's pods as many for two numbers."""
+        """Labels and DNS names have at most 63 characters; a StatefulSet's pods need 11 of them for a hash, and a group's pods as many for two numbers."""
         for objects in self.objects(self.LONG[0], remoteWorkers={"replicas": 20}, autoscaling={"enabled": True, "maxReplicas": 20}, router={"enabled": False}, coordinator={"gpu": {"count": 1}}):
             for kind, name in objects:
                 self.assertLessEqual(len(name), {"StatefulSet": 52, "LeaderWorkerSet": 46}.get(kind, 63), (kind, name))
                 self.assertRegex(name, "^[a-z]([-a-z0-9]*[a-z0-9])?$", kind)
 
     def test_every_cut_ends_in_a_hash(self):
-        """A template that cuts a name in another way would give two releases one name."""
+        """A template that shortened a name in another way would give two releases the same name."""
         for folder, _, files in os.walk(os.path.join(chart.CHART, "templates")):
             for file in files:
                 for line in read(folder, file).splitlines():
@@ -263,7 +264,7 @@ class CutNames(unittest.TestCase):
                         self.assertRegex(line, "sha256sum|trunc 8 .Values.model.revision", file)
 
     def test_dashboards_of_all_namespaces_are_in_one_folder(self):
-        """Two names that are joined say which is which."""
+        """When two names are joined, it is clear where the first ends."""
         def file(release, namespace):
             objects = chart.render(PLAIN, {"metrics": {"dashboards": {"enabled": True}}}, release=release, namespace=namespace)
             return next(name for o in objects if o["kind"] == "ConfigMap" for name in o["data"] if name.endswith(".json"))

@@ -1,4 +1,4 @@
-"""Monitors, alerts and dashboard of a release: they are its own, fit each other, and values change what they should."""
+"""Monitors, alerts and dashboard of a release: they belong to it, fit each other, and values change only what they should."""
 import glob
 import json
 import os
@@ -37,7 +37,7 @@ class Rules(unittest.TestCase):
                 self.assertTrue((one[1] or "").startswith('{namespace="prod", release="llm"'), f"{name}: {one[0]}")
 
     def test_scope_all_is_the_file(self):
-        """But for the time that a start may take, which is the release's."""
+        """The rules equal the file, except for the time that a start may take, which depends on the release."""
         ours, theirs = rules_of({"scope": "all"}), file_rules()
         ours["NumoeNeverScraped"].pop("for")
         theirs["NumoeNeverScraped"].pop("for")
@@ -88,11 +88,11 @@ class Rules(unittest.TestCase):
             if re.search(r"[<>] [0-9]", rule["expr"]):
                 self.assertEqual(len(re.findall(r"[<>] 12345\b", rules_of(changes)[name]["expr"])), 1, name)
             else:
-                with self.assertRaisesRegex(chart.Refused, f"{name}.threshold is 12345, but that alert compares with no number"):
+                with self.assertRaisesRegex(chart.Refused, f"{name}.threshold is 12345, but that alert does not compare with a number"):
                     rules_of(changes)
 
     def test_refusals(self):
-        for changes, words in (({"alerts": {"NumoeQueueLogn": {"threshold": 1}}}, "which is no alert: expected one of NumoeAbsent, "),
+        for changes, words in (({"alerts": {"NumoeQueueLogn": {"threshold": 1}}}, "which is not an alert: expected one of NumoeAbsent, "),
                                ({"alerts": {"NumoeAbsent": {"for": "soon"}}}, "for"), ({"runbookUrl": "wiki"}, "runbookUrl"),
                                ({"scope": "cluster"}, "scope")):
             with self.assertRaisesRegex(chart.Refused, words):
@@ -100,7 +100,7 @@ class Rules(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("promtool"), "not installed: promtool")
     def test_prometheus_takes_them_and_they_fire_for_their_release_alone(self):
-        """Of two releases in a namespace, with the rules of one: every request of both fails, and neither has workers."""
+        """With two releases in a namespace and the rules of one: every request of both fails, and neither has workers."""
         series = []
         for release in ("llm", "big"):
             labels = f'job="{release}", namespace="prod", release="{release}", instance="{release}:8080"'
@@ -111,7 +111,7 @@ class Rules(unittest.TestCase):
         self.promtool(rules, series, [("60m", fired)], "count by (alertname, release)")
 
     def promtool(self, rules, series, samples, count):
-        """Checks rules, and that with these series the count of firing alerts is what [(time, expected)] says."""
+        """Checks the rules, and that with these series the numbers of firing alerts are those of [(time, expected)]."""
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "rules.yaml"), "w", encoding="utf-8") as f:
                 json.dump(rules, f)
@@ -138,7 +138,7 @@ class Monitors(unittest.TestCase):
 
 class Dashboard(unittest.TestCase):
     def rendered(self, release, namespace="prod"):
-        """-> (name in the folder of Grafana's sidecar, dashboard)"""
+        """-> (file name in the folder of Grafana's sidecar, dashboard)"""
         data = next(o["data"] for o in chart.render(WATCHED, release=release, namespace=namespace)
                     if o["kind"] == "ConfigMap" and "grafana_dashboard" in o["metadata"]["labels"])
         self.assertEqual(len(data), 1)

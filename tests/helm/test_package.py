@@ -1,4 +1,4 @@
-"""The chart as others get it: packed, with a README that is what its values say, and with what registries of charts show."""
+"""The packed chart, as others get it: its README matches its values, and it has what registries of charts show."""
 import os
 import re
 import subprocess

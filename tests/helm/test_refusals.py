@@ -1,4 +1,4 @@
-"""What cannot work is refused before it is installed, with a sentence that names the value and says what to do."""
+"""Values that cannot work are refused before anything is installed, with a message that names the value and says what to do."""
 import glob
 import unittest
 
@@ -16,7 +16,7 @@ ROUTER = {"router": {"enabled": True}, "replicas": 2, "persistence": {"accessMod
 SHARED = {**PLAIN, "workers": {"shareExperts": True}, "coordinator": {"gpu": {"count": 1}, "flags": {"gpu-prefill-token-threshold": "auto"}}}
 REMOTE = {"remoteWorkers": {"enabled": True}, "persistence": {"accessModes": ["ReadWriteMany"]}}
 
-# (what is tried, base values, changes, parts of the sentence)
+# (what is tried, base values, changes, parts of the message)
 CASES = [
     ("no model", {}, {}, ["model.directory is empty", "model.repository"]),
     ("no size", PLAIN, {"model": {"sizeGiB": 0}}, ["persistence.mode is create", "model.sizeGiB is 0", "the time a start may take"]),
@@ -54,6 +54,7 @@ CASES = [
     ("outside traffic of an inside service", PLAIN, {"service": {"externalTrafficPolicy": "Local"}}, ["service.externalTrafficPolicy is Local"]),
     ("two families in one stack", PLAIN, {"service": {"ipFamilies": ["IPv6", "IPv4"]}}, ["service.ipFamilies is [IPv6 IPv4]", "PreferDualStack"]),
     ("heat without GPUs", PLAIN, {"coordinator": {"heat": {"enabled": True}}}, ["coordinator.heat.enabled", "coordinator.gpu.count is 0"]),
+    ("heat without experts on the GPU", PLAIN, {"coordinator": {"gpu": {"count": 1}, "heat": {"enabled": True}, "flags": {"num-gpu-experts": 0}}}, ["set coordinator.flags.num-gpu-experts"]),
     ("heat by a flag as well", PLAIN, {"coordinator": {"gpu": {"count": 1}, "heat": {"enabled": True}, "flags": {"expert-heat-file": "/x"}}}, ["leave coordinator.flags.expert-heat-file out"]),
     ("heat of many hosts in a volume of one", PLAIN, {**ROUTER, "coordinator": {"gpu": {"count": 1}, "heat": {"enabled": True}}}, ["coordinator.heat.accessModes is [ReadWriteOnce]"]),
     ("a worker's port above all", PLAIN, {"workers": {"port": 65535}}, ["port 65536 of worker 1 is above 65535"]),
@@ -171,7 +172,7 @@ CASES = [
     ("ingress without host", PLAIN, {"ingress": {"enabled": True}}, ["ingress.host is empty"]),
 ]
 
-# The schema's: (values, what its sentence names)
+# Refusals of the schema: (values, what the message names)
 SCHEMA = [
     ({"replica": 3}, "replica"),
     ({"workers": {"modes": "containers"}}, "modes"),
@@ -217,7 +218,7 @@ class Refusals(unittest.TestCase):
                 self.assertIn(name, str(refused.exception))
 
     def test_every_sentence_has_a_case(self):
-        """A new sentence in _validate*.tpl comes with a case here."""
+        """Every message in _validate*.tpl has a case here."""
         sentences = 0
         for path in glob.glob(f"{chart.CHART}/templates/_validate*.tpl"):
             with open(path, encoding="utf-8") as f:

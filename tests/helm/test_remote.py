@@ -33,7 +33,7 @@ class EachHostAStatefulSet(unittest.TestCase):
         self.assertEqual(slices, [2, 3, 4, 5])
 
     def test_each_has_its_own_pod(self):
-        """A selector that found another host's pod would adopt it."""
+        """A selector that matched another host's pod would adopt it."""
         selectors = []
         for o in remote_hosts(chart.render(TWO_HOSTS)):
             selector, labels = o["spec"]["selector"]["matchLabels"], o["spec"]["template"]["metadata"]["labels"]
@@ -43,7 +43,7 @@ class EachHostAStatefulSet(unittest.TestCase):
         self.assertNotEqual(*selectors)
 
     def test_workers_divide_their_own_host_alone(self):
-        """Without pinning a worker takes its share of the CPUs by how many of the set are on its host, not by all of them."""
+        """Without pinning a worker takes its share of the CPUs by the number of workers on its host, not by the number of all workers."""
         objects = chart.render(PLAIN, chart.merged(REMOTE, {"remoteWorkers": {"replicas": 3, "workersPerHost": 4}}))
         for name, of_host in (("numoe", 2), *((f"numoe-workers-{host}", 4) for host in range(3))):
             containers = chart.workers(chart.find(objects, "StatefulSet", name))
@@ -67,13 +67,13 @@ class Groups(unittest.TestCase):
         self.assertNotIn("StatefulSet", chart.kinds(objects))
         self.assertEqual((spec["replicas"], spec["leaderWorkerTemplate"]["size"]), (3, 3))
         self.assertEqual(spec["rolloutStrategy"]["rollingUpdateConfiguration"], {"partition": 1, "maxUnavailable": 1, "maxSurge": 0})
-        # A worker's restart must not restart what the others have loaded, and a leader waits for its workers.
+        # The restart of one worker must not restart the others, which have loaded, and a leader waits for its workers.
         self.assertEqual((spec["leaderWorkerTemplate"]["restartPolicy"], spec["startupPolicy"]), ("None", "LeaderCreated"))
         leader = spec["leaderWorkerTemplate"]["leaderTemplate"]
         self.assertEqual(chart.find(objects, "Service", "numoe")["spec"]["selector"].items() - leader["metadata"]["labels"].items(), set())
 
     def test_slices_follow_from_the_pods_name(self):
-        """Kubernetes puts the leader's name into its flag; pods 1 and 2 of a group are the workers' hosts."""
+        """Kubernetes puts the leader's name into the coordinator's flag; pods 1 and 2 of a group are the workers' hosts."""
         _, spec = self.render()
         leader, worker = spec["leaderWorkerTemplate"]["leaderTemplate"], spec["leaderWorkerTemplate"]["workerTemplate"]
         self.assertEqual(given(leader)["workers"].split(",")[2:], [f"$(POD_NAME)-{pod}.numoe-group:{port}" for pod in (1, 2) for port in (7070, 7071)])
@@ -84,7 +84,7 @@ class Groups(unittest.TestCase):
             for c in worker["spec"]["containers"]:
                 self.assertNotIn("worker-index", chart.flags(c))
                 values = {e["name"]: int(e["value"]) for e in c["env"]}
-                slices.append(values["INDEX_BASE"] + values["INDEX_STEP"] * (pod - 1))  # test_scripts.py holds start.sh to it
+                slices.append(values["INDEX_BASE"] + values["INDEX_STEP"] * (pod - 1))  # test_scripts.py checks that start.sh does it
         self.assertEqual(slices, [2, 3, 4, 5])
 
     def test_certificates_have_every_groups_names(self):

@@ -1,4 +1,4 @@
-"""The router in front of several coordinators: what it is told, who reaches it and whom it reaches, and what points at it."""
+"""The router in front of several coordinators: its flags, who may call it and what it may call, and what refers to it."""
 import os
 import re
 import unittest
@@ -21,7 +21,7 @@ def router_of(*values):
 
 
 def sources(policy, port):
-    """The `from` of the rule that opens a port; None: everybody."""
+    """The `from` of the rule that opens a port; None if everyone may call it."""
     return next(rule.get("from") for rule in policy["spec"]["ingress"] if {"port": port, "protocol": "TCP"} in rule["ports"])
 
 
@@ -32,7 +32,7 @@ class Router(unittest.TestCase):
             self.assertNotIn("router", chart.template(values))
 
     def test_backends_are_the_coordinators(self):
-        """By the StatefulSet's headless Service, whose name has the addresses of its pods, at the port where they serve."""
+        """It finds them by the StatefulSet's headless Service, whose name has the addresses of its pods, at the port where they serve."""
         for values in (TWO, chart.merged(TWO, {"replicas": 5, "coordinator": {"port": 8000}})):
             objects = chart.render(values)
             hosts = chart.find(objects, "StatefulSet", "numoe")
@@ -57,7 +57,7 @@ class Router(unittest.TestCase):
                 chart.render(values(count + 1))
 
     def test_coordinators_are_not_restarted_for_it(self):
-        """What took half an hour to load stays when the router comes, goes, or gets another coordinator."""
+        """Pods that took half an hour to load are not replaced when the router is added, removed, or gets another coordinator."""
         def pods(changes):
             return chart.find(chart.render(chart.merged(TWO, changes)), "StatefulSet", "numoe")["spec"]["template"]
         for changes in ({"router": {"enabled": False}}, {"replicas": 3}, {"router": {"replicas": 2, "flags": {"log-level": "debug"}}}):
@@ -73,7 +73,7 @@ class Router(unittest.TestCase):
                     self.assertEqual(chart.find(before, "Certificate"), chart.find(after, "Certificate"))
 
     def test_scaled_coordinators(self):
-        """The series that scaling asks for are the coordinators': of the Service that their monitor chooses."""
+        """Scaling asks for the coordinators' series, which have the label of the Service that their monitor selects."""
         values = chart.merged(TWO, {"replicas": 1, "autoscaling": {"enabled": True}, "metrics": {"monitors": {"enabled": True}},
                                     "coordinator": {"gpu": {"count": 2}}})
         objects = chart.render(values)
@@ -104,7 +104,7 @@ class Router(unittest.TestCase):
         self.assertEqual([n for n in without["dnsNames"] if "-hosts" in n], [])
 
     def test_keys_are_the_coordinators(self):
-        """The router passes them on: it has no Secret with them, and nothing of the coordinator's."""
+        """The router passes keys on: it has no Secret with them, and no access to the coordinators' one."""
         objects = chart.render(chart.merged(TWO, {"apiKeys": {"secretName": "keys"}, "coordinator": {"gpu": {"count": 1}}}))
         d = chart.find(objects, "Deployment")
         self.assertNotIn("volumes", d["spec"]["template"]["spec"])
@@ -179,12 +179,12 @@ class Router(unittest.TestCase):
         spec, budgets = made(3)
         self.assertEqual((spec["replicas"], [b["metadata"]["name"] for b in budgets]), (3, ["numoe", "numoe-router"]))
         self.assertEqual(budgets[1]["spec"]["selector"]["matchLabels"], ROUTER)
-        # A requirement would leave a rolling update without a node for the pod that comes first.
+        # If different nodes were required, a rolling update might find no node for the new pod.
         apart = spec["template"]["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
         self.assertEqual(apart[0]["podAffinityTerm"]["labelSelector"]["matchLabels"], ROUTER)
 
     def test_monitors_see_both(self):
-        """Each Service is of one monitor, and each monitor's port is the Service's."""
+        """Exactly one monitor selects each Service, and the monitor's port is a port of the Service."""
         for tls in ({}, TLS):
             objects = chart.render(chart.merged(TWO, {**tls, "metrics": {"monitors": {"enabled": True}}}))
             seen = {}
@@ -210,7 +210,7 @@ class Router(unittest.TestCase):
         self.assertEqual(other["spec"]["template"]["spec"]["nodeSelector"], chart.PLATFORM)
 
     def test_coordinators_that_share_workers(self):
-        """One coordinator for each GPU, all on the same remote workers, behind one address."""
+        """One coordinator for each GPU, all on the same remote workers, at one address."""
         objects = chart.render(chart.merged(TWO, {"workers": {"count": 0}, "coordinator": {"gpu": {"count": 1}},
                                                   "remoteWorkers": {"enabled": True, "replicas": 2}}))
         policy = chart.find(objects, "NetworkPolicy", "numoe-workers")

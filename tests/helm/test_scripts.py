@@ -1,4 +1,4 @@
-"""The script in the pods: waits for the model, says how far it is, makes the slice from the pod's name, passes signals."""
+"""The script in the pods waits for the model, prints its progress, derives the slice from the pod's name, and passes signals on."""
 import os
 import signal
 import subprocess
@@ -48,7 +48,7 @@ class Start(unittest.TestCase):
         with open(f"{model}/READY", "w", encoding="utf-8"):
             pass
         rest = self.finish(process).splitlines()
-        self.assertEqual(rest[-2:], [f"{model}/READY is there", "started"])
+        self.assertEqual(rest[-2:], [f"{model}/READY exists now", "started"])
         self.assertEqual(process.returncode, 0)
 
     def test_waits_for_a_directory_that_is_not_there_yet(self):
@@ -68,7 +68,7 @@ class Start(unittest.TestCase):
         self.assertEqual(process.returncode, 143)
 
     def test_the_program_gets_the_signal(self):
-        """exec: process 1 is the program, not a shell that would keep the signal."""
+        """exec makes the program process 1, not a shell that would keep the signal."""
         process = self.start("sh", "-c", "trap 'echo drained; exit 0' TERM; echo up; while :; do sleep 0.1; done")
         self.assertEqual(process.stdout.readline(), "up\n")
         time.sleep(0.1)
@@ -77,7 +77,7 @@ class Start(unittest.TestCase):
         self.assertEqual(process.returncode, 0)
 
     def test_packing_takes_names_as_they_are(self):
-        """READY goes first and comes last, and no shell reads the names."""
+        """READY is removed first and written last, and no shell interprets the names."""
         out = os.path.join(self.folder, "out $(touch x) 'y")
         program = os.path.join(self.folder, "numoe-pack")
         with open(program, "w", encoding="utf-8") as f:

@@ -1,4 +1,4 @@
-"""Odd values: each is either taken and means what it says, or refused with a sentence; and values for the pods' surroundings."""
+"""Unusual values are either used literally or refused with a message; and values for the pods' environment."""
 import json
 import os
 import shutil
@@ -12,14 +12,14 @@ from test_gateway import POOL
 from test_router import HOST, ROUTER, TEST, TWO, sources
 
 PLAIN, DOWNLOAD, REMOTE = test_refusals.PLAIN, test_refusals.DOWNLOAD, test_refusals.REMOTE
-# Two releases that have every pod of the chart.
+# Together these two releases have every pod of the chart.
 ALL_PODS = (chart.EVERYTHING, chart.merged(POOL, chart.merged(REMOTE, {"remoteWorkers": {"leaderWorkerSet": {"enabled": True}}})))
 KINDS_OF_PODS = {"host", "remote-worker", "router", "picker", "test", "download", "pack"}
 NANO = "values-nano.yaml"
 GPU = {"coordinator": {"gpu": {"count": 1}}}
 HOSTILE = "it's \"x\": {{ y }} # $(id) $$ é `z` \\"
 
-# Refused by the schema, which names the place: (values, what is named).
+# Refused by the schema, which names the path: (values, what the message names).
 OUTSIDE = [
     ({"model": {"sizeGiB": 1e9}}, "/model/sizeGiB"), ({"model": {"expertsGiB": 1e15}}, "/model/expertsGiB"), ({"probes": {"marginSeconds": 1 << 40}}, "/probes/marginSeconds"),
     ({"model": {"servedName": "a\nb"}}, "/model/servedName"), ({"model": {"repository": "or'g/name"}}, "/model/repository"), ({"model": {"repository": "../.."}}, "/model/repository"),
@@ -71,7 +71,7 @@ class Odd(unittest.TestCase):
                 self.assertIn(where, str(refused.exception))
 
     def test_null_for_any_value(self):
-        """Helm removes what is null: it is refused by its place, or means what an empty one does."""
+        """Helm removes null values: each is refused with its path, or means the same as an empty one."""
         with open(os.path.join(chart.CHART, "values.yaml"), encoding="utf-8") as f:
             defaults = chart.yaml.safe_load(f)
         for path in paths(defaults):
@@ -82,7 +82,7 @@ class Odd(unittest.TestCase):
                     self.assertRegex(str(refused), f"missing propert(y|ies) .*'{path[-1]}'")
 
     def test_texts_arrive_as_they_are(self):
-        """Kubernetes makes one $ of two and replaces $(NAME): what the program gets is what was written."""
+        """Kubernetes reads $$ as $ and replaces $(NAME); the program must get exactly the text of the value."""
         self.assertIn("--served-model-name=" + HOSTILE.replace("$", "$$"), coordinator_of(PLAIN, {"model": {"servedName": HOSTILE}})["args"])
         objects = chart.render(PLAIN, {"model": {"directory": "a'b$(x);c\"`d`"}, "pack": {"enabled": True}})
         self.assertIn("--model=/models/a'b$$(x);c\"`d`", chart.container(chart.find(objects, "StatefulSet", "numoe"), "coordinator")["args"])
@@ -113,7 +113,7 @@ class Odd(unittest.TestCase):
 
 class Surroundings(unittest.TestCase):
     def test_openshift(self):
-        """Numbers that are null are the namespace's to choose; everything else stays."""
+        """With null the namespace chooses these numbers; everything else remains."""
         for values in ({"podSecurity": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}, {"podSecurity": None}):
             for _, spec in chart.pod_specs(chart.render(DOWNLOAD, values, extra=())):
                 self.assertEqual(spec["securityContext"], {"runAsNonRoot": True, "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": {"type": "RuntimeDefault"}})
@@ -135,7 +135,7 @@ class Surroundings(unittest.TestCase):
             self.assertEqual({"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in pod.get("tolerations", []), gpus, values)
 
     def test_everybody_listens_where_others_reach_it(self):
-        """Daemons listen to their own host alone unless they are told where."""
+        """Daemons listen only on 127.0.0.1 unless an address is given."""
         flag = {"numoe-coordinator": "host", "numoe-router": "host", "numoe-expert-worker": "metrics-host"}
         for values in (NANO, chart.EVERYTHING):
             for _, spec in chart.pod_specs(chart.render(values)):
@@ -145,9 +145,10 @@ class Surroundings(unittest.TestCase):
         with open(os.path.join(chart.ROOT, "deploy", "podman", "numoe.yaml"), encoding="utf-8") as f:
             for c in chart.yaml.safe_load(f)["spec"]["containers"]:
                 self.assertEqual(chart.flags(c)[flag[c["command"][-1]]], "0.0.0.0", c["name"])
-        for path, setting in ((("deploy", "systemd", "coordinator.env"), "NUMOE_HOST=0.0.0.0"), (("deploy", "Dockerfile"), "NUMOE_HOST=0.0.0.0 NUMOE_METRICS_HOST=0.0.0.0")):
-            with open(os.path.join(chart.ROOT, *path), encoding="utf-8") as f:
-                self.assertIn(setting, f.read())
+        with open(os.path.join(chart.ROOT, "deploy", "Dockerfile"), encoding="utf-8") as f:
+            self.assertIn("NUMOE_HOST=0.0.0.0 NUMOE_METRICS_HOST=0.0.0.0", f.read())
+        with open(os.path.join(chart.ROOT, "deploy", "systemd", "coordinator.env"), encoding="utf-8") as f:
+            self.assertNotIn("NUMOE_HOST", f.read(), "a package that was just installed serves nobody else without keys")
 
     def test_names_and_schedulers_of_all_pods(self):
         given = {"schedulerName": "topology", "priorityClassName": "high", "dnsPolicy": "None", "dnsConfig": {"nameservers": ["10.0.0.10"]},
@@ -163,7 +164,7 @@ class Surroundings(unittest.TestCase):
                 self.assertEqual((c["image"].split("/")[0], c["imagePullPolicy"]), ("mirror.io", "Always"), component)
 
     def test_every_pod_has_a_place(self):
-        """Each kind of pod has its nodeSelector, tolerations and affinity somewhere in the values: the Jobs' are the hosts'."""
+        """Each kind of pod has its nodeSelector, tolerations and affinity in the values; the Jobs use the hosts'."""
         def place(name):
             return {"nodeSelector": {"pool": name}, "tolerations": [{"key": name, "operator": "Exists"}],
                     "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {"matchFields": [
@@ -178,7 +179,7 @@ class Surroundings(unittest.TestCase):
             self.assertEqual(spec["tolerations"], (place("hosts")["tolerations"] if component == "test" else []) + given["tolerations"], component)
 
     def test_the_test_goes_where_hosts_are_the_only_nodes(self):
-        """Nothing keeps it from nodes that are marked as the hosts' are, and it must not go there."""
+        """It tolerates the taints of the hosts' nodes, but is not forced to run there."""
         for values in chart.VALUES:
             objects = chart.render(values, {"nodeSelector": {"gpu": "x"}}, extra=())
             hosts, test = chart.find(objects, "StatefulSet", "numoe")["spec"]["template"]["spec"], chart.find(objects, "Pod")["spec"]
@@ -222,6 +223,7 @@ class Surroundings(unittest.TestCase):
         hosts = chart.find(objects, "StatefulSet", "numoe")
         for c, file in zip(chart.coordinators(hosts), ("$(POD_NAME).heat", "$(POD_NAME).heat.1")):
             self.assertEqual(chart.flags(c)["expert-heat-file"], f"/var/lib/numoe/{file}")
+            self.assertEqual(chart.flags(c)["num-gpu-experts"], "auto", "the file is about these")
             self.assertIn({"name": "heat", "mountPath": "/var/lib/numoe"}, c["volumeMounts"])
             self.assertIn("POD_NAME", [e["name"] for e in c["env"]])
         self.assertIn({"name": "heat", "persistentVolumeClaim": {"claimName": "numoe-heat"}}, hosts["spec"]["template"]["spec"]["volumes"])
@@ -233,14 +235,14 @@ class Policies(unittest.TestCase):
     CLIENTS, SCRAPERS = [{"podSelector": {"matchLabels": {"app": "web"}}}], [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]
 
     def test_a_narrowed_api_lets_metrics_and_the_test_in(self):
-        """Coordinators' metrics are on the API's port."""
+        """The coordinators' metrics are on the API's port."""
         test = [{"podSelector": {"matchLabels": TEST}}]
         for policy, expected in (({}, None), ({"metricsFrom": self.SCRAPERS}, None), ({"apiFrom": self.CLIENTS}, self.CLIENTS + test),
                                  ({"apiFrom": self.CLIENTS, "metricsFrom": self.SCRAPERS}, self.CLIENTS + self.SCRAPERS + test)):
             self.assertEqual(sources(chart.find(chart.render(PLAIN, {"networkPolicy": policy}), "NetworkPolicy", "numoe"), 8080), expected)
 
     def test_further_destinations_are_every_pods(self):
-        """Each pod is in one policy, and each policy lets it ask them beside its own."""
+        """Exactly one policy applies to each pod, and each policy allows these addresses in addition to its own."""
         further = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 4317, "protocol": "TCP"}]}, {"ports": [{"port": 3128, "protocol": "TCP"}]}]
         seen = set()
         for release in ALL_PODS:
@@ -269,14 +271,14 @@ class Policies(unittest.TestCase):
             self.assertEqual(policy["egress"][1:], [{"ports": [{"port": port, "protocol": "TCP"}]}], url)
 
     def test_names_are_found_where_pods_answer(self):
-        """OpenShift's network judges by the port of the DNS pods, not by the Service's."""
+        """OpenShift's network checks the port of the DNS pods, not that of their Service."""
         for policy in [o for values in ALL_PODS for o in chart.render(values, extra=()) if o["kind"] == "NetworkPolicy"]:
             self.assertEqual({port["port"] for port in policy["spec"]["egress"][0]["ports"]}, {53, 5353}, policy["metadata"]["name"])
 
 
 class TestPod(unittest.TestCase):
     def script(self, **env):
-        """What the test's script does with programs of ours: the environment that numoe-chat got."""
+        """Runs the test's script with programs of ours in place of curl and numoe-chat; returns the environment of numoe-chat."""
         with tempfile.TemporaryDirectory() as folder:
             for name, text in (("curl", "exit 0"), ("numoe-chat", 'echo "126 ca=${SSL_CERT_FILE:-none}"')):
                 with open(f"{folder}/{name}", "w", encoding="utf-8") as f:

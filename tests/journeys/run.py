@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What README.md tells a newcomer to do, done here with small models: run.py [--bin DIR] [TEST...]
+"""Does what README.md tells a newcomer to do, with small models: run.py [--bin DIR] [TEST...]
 
-The quickstart with a GGUF file, a repository that is downloaded from a server of this machine, and one that Hugging Face's
-cache has; daemons by hand with a supervisor and a router; and every command of README.md has flags and files that exist.
+The quickstart with a GGUF file, with a repository that it downloads from a server on this machine, and with one in Hugging
+Face's cache; daemons started by hand with a supervisor and a router; and every command of README.md, whose flags and files must exist.
 Standard library only.
 """
 import argparse
@@ -30,7 +30,7 @@ BIN = os.path.join(ROOT, "build", "release", "bin")
 NANO = os.path.join(ROOT, "deploy", "models", "nano")
 GGUF = os.path.join(ROOT, "tests", "golden", "data", "tiny-chat-gguf", "tiny-chat.gguf")
 QUESTION, ANSWER = "What is 84 * 3 / 2?", "126"
-START_SECONDS = 300  # on a machine that does much else
+START_SECONDS = 300  # seconds, enough for a busy machine
 
 
 class Quickstart(unittest.TestCase):
@@ -38,9 +38,9 @@ class Quickstart(unittest.TestCase):
         self.home = self.enterContext(tempfile.TemporaryDirectory(prefix="numoe-journey."))
 
     def ask(self, *options, **environment):
-        """-> (exit code, stdout, stderr) of a quickstart with a home of its own, asked from another folder."""
+        """-> (exit code, stdout, stderr) of a quickstart with a home of its own, started from another folder."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "XDG_"))}
-        # The compiler cache is where it was: its folder follows from HOME.
+        # The compiler cache remains where it is, although its default folder depends on HOME.
         kept.setdefault("CCACHE_DIR", os.path.join(os.path.expanduser("~"), ".cache", "ccache"))
         done = subprocess.run([os.path.join(ROOT, "deploy/quickstart.sh"), "--ask", QUESTION, *options], capture_output=True, text=True,
                               timeout=START_SECONDS, cwd=self.home, check=False, env={**kept, "HOME": self.home, **environment})
@@ -67,7 +67,7 @@ class Quickstart(unittest.TestCase):
                 hub.close()
         self.assertEqual((code, ANSWER in said), (0, True), said + log)
         self.assertTrue(os.path.exists(os.path.join(self.home, ".cache/numoe/org--model--_/READY")))
-        code, said, log = self.ask(*options, HF_ENDPOINT="http://127.0.0.1:9")  # nobody is asked a second time
+        code, said, log = self.ask(*options, HF_ENDPOINT="http://127.0.0.1:9")  # the second time there is no server, and none is needed
         self.assertEqual((code, ANSWER in said), (0, True), said + log)
 
     def test_a_repository_of_hugging_faces_cache(self):
@@ -95,7 +95,7 @@ class Quickstart(unittest.TestCase):
 
 class ByHand(unittest.TestCase):
     def test_a_supervisor_a_coordinator_and_a_router(self):
-        """The journey of the server with two sockets, on however many NUMA nodes there are here."""
+        """The journey of the server with two sockets, with as many NUMA nodes as this machine has."""
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="numoe-journey."))
         port, front = free_port(), free_port()
         workers = self.daemon(folder, "numoe-expert-worker", "--supervise", "--model", NANO, "--listen", f"unix:{folder}", "--metrics-port", "0")
@@ -126,6 +126,56 @@ class ByHand(unittest.TestCase):
         return False
 
 
+class FullSize(unittest.TestCase):
+    """Checks README.md's commands: their programs have the flags, and the files exist."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="numoe-full-size."))
+        cls.k2, cls.qwen3 = os.path.join(cls.folder, "k2"), os.path.join(cls.folder, "qwen3.gguf")
+        make = [sys.executable, os.path.join(ROOT, "tests/bench/make_checkpoint.py")]
+        subprocess.run([*make, "k2", cls.k2, "--layers", "61", "--experts", "384", "--holes"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*make, "qwen3-30b", cls.qwen3, "--layers", "48", "--holes"], check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
+            cls.readme = f.read()
+
+    def run_program(self, program, *flags):
+        done = subprocess.run([os.path.join(BIN, program), *flags], capture_output=True, text=True, timeout=START_SECONDS, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+    def slice_gib(self, model, workers):
+        """-> what `numoe-pack inspect` says that one worker holds in the format that is chosen for it."""
+        code, said = self.run_program("numoe-pack", "inspect", model, "--workers", str(workers))
+        self.assertEqual(code, 0, said)
+        return float(re.search(r"auto +by intermediate +([\d.]+) GiB", said)[1])
+
+    def plan_gib(self, *flags):
+        """-> what `numoe-coordinator --plan` says that the coordinator takes, whether it fits here or not."""
+        _, said = self.run_program("numoe-coordinator", "--plan", "--device", "cpu", *flags)
+        found = re.search(r"(?:total +|takes )([\d.]+) GiB", said)
+        self.assertTrue(found, said)
+        return float(found[1])
+
+    def test_qwen3_takes_what_the_readme_says(self):
+        said = float(re.search(r"the daemons take about (\d+) GiB", self.readme)[1])
+        self.assertAlmostEqual(self.slice_gib(self.qwen3, 1) + self.plan_gib("--model", self.qwen3), said, delta=1)
+
+    def test_kimi_k2_takes_what_the_readme_says(self):
+        (said,) = set(re.findall(r"Kimi-K2-Thinking, INT4 \| (\d+) \|", self.readme))
+        self.assertAlmostEqual(2 * self.slice_gib(self.k2, 2), float(said), delta=1)
+        self.assertGreater(self.plan_gib("--model", self.k2, "--dense-format", "int8", "--kv-cache-dtype", "fp8_e4m3"), 15)
+
+    def test_what_does_not_fit_is_refused_before_it_is_read(self):
+        with open("/proc/meminfo", encoding="ascii") as f:
+            if int(re.search(r"MemTotal: +(\d+)", f.read())[1]) > 500 << 20:
+                self.skipTest("this machine has the memory for Kimi-K2")
+        listen = "unix:" + os.path.join(self.folder, "w0.sock")
+        code, said = self.run_program("numoe-expert-worker", "--model", self.k2, "--listen", listen, "--metrics-port", "0")
+        self.assertNotEqual(code, 0)
+        self.assertRegex(said, r"[\d.]+ GiB are available to this process.*, but the worker takes 532\.\d+ GiB")
+        self.assertRegex(said, r"the slice of --worker-count=\d+ fits here")
+
+
 class Readme(unittest.TestCase):
     """README.md's commands: their programs have the flags, and the files exist."""
     FILES = ("deploy/", "tests/", "helm/", "build/release/bin/", ".ci/")
@@ -140,7 +190,7 @@ class Readme(unittest.TestCase):
 
     @staticmethod
     def commands_of(line):
-        """The commands of a line, as words; none of a drawing or a comment."""
+        """The commands of a line, as words; lines of a drawing and comments have none."""
         words = shlex.split(re.sub(r"\s#\s.*|^#.*", "", line.replace("$W", "unix:w").replace("$PWD", ".")), posix=True) if re.match(r"[a-z]", line) else []
         commands, current = [], []
         for word in [*words, ";"]:

@@ -1,7 +1,8 @@
-"""Arithmetic with a scratchpad: restate the expression in digits, work out one operation after the other in columns.
+"""Arithmetic with a scratchpad: it restates the expression in digits, then computes one operation after the other in columns.
 
-A column is `digit digit carry>carry' digit'`, least significant first; a division goes from the left, `remainder digit>quotient
-remainder'`. Every operation writes its columns and the reduced expression follows, so no step needs more than one table entry.
+A column is `digit digit carry>carry' digit'`, with the least significant digit first. A division begins at the left, with
+`remainder digit>quotient remainder'`. The reduced expression follows the columns of each operation, so no step needs more than one
+table entry.
 """
 import random
 from dataclasses import dataclass
@@ -114,7 +115,7 @@ def _next(e: Expression) -> int:
 
 
 def work_out(e: Expression) -> Worked | None:
-    """None: outside of what nano is taught (a fraction in the middle, too large)."""
+    """Returns None if it is outside of what nano is taught (a fraction in the middle, or too large a number)."""
     e, lines = list(e), [show(e)]
     while len(e) > 1:
         i = _next(e)

@@ -1,4 +1,4 @@
-"""Conversations, how Kimi-K2-Thinking's template renders them, and the noise that people put around a request."""
+"""Conversations, their rendering by Kimi-K2-Thinking's template, and the noise that people put around a request."""
 import json
 import random
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ def says(text: str, think: str = "") -> Turn:
 
 
 def segments(talk: Conversation) -> list[tuple[str, bool]]:
-    """The rendered text in parts; True: what the model must say."""
+    """The rendered text in parts; those with True are what the model must say."""
     turns = talk.turns
     plain = [i for i, t in enumerate(turns) if t.role == "assistant" and not t.calls]
     # The model answers the last turn, so what counts as history ends at the plain answer before that.
@@ -153,5 +153,5 @@ def chatter(r: random.Random, text: str, amount: float = 1.0) -> str:
 
 
 def system(r: random.Random) -> list[Turn]:
-    """No turn (the template puts its default), or some system message."""
+    """No turn (the template then uses its default), or a system message."""
     return [] if r.random() < 0.7 else [Turn("system", r.choice(SYSTEMS))]

@@ -1,6 +1,6 @@
 """The generator: a seed and a split give an endless stream of conversations, encoded for training.
 
-A conversation is one task, at times behind other finished tasks, at times with tools declared that do not matter. Held-out
+A conversation is one task, sometimes after other finished tasks, sometimes with declared tools that do not matter. Held-out
 cases (held_out.py) come from other seeds, and `held_out` keeps them out of training.
 """
 from __future__ import annotations
@@ -31,19 +31,19 @@ _SHORT = ["arithmetic", "small_talk", "unknown", "word_game", "about_numoe"]
 
 
 def held_out(talk: Conversation) -> bool:
-    """One in 50 conversations, by all that the user says in it, is kept out of training. (By the last message alone, the held-out
-    cases would be those few short questions that training never sees, and hardly anything else.)"""
+    """Whether a conversation is kept out of training, as one in 50 is, chosen by everything that the user says in it. (If the last
+    message alone decided, the held-out cases would be little else than the few short questions that training never sees.)"""
     told = " ".join(t.text for t in talk.turns if t.role == "user").strip().lower()
     return len(told) > 12 and zlib.crc32(told.encode()) % 50 == 0
 
 
 def _plain(talk: Conversation) -> list[Turn]:
-    """Its turns without a system message and without scratchpads' letters mark."""
+    """The turns of a conversation without a system message and without the letters mark of scratchpads."""
     return [t for t in talk.turns if t.role != "system"]
 
 
 def compose(r: random.Random, name: str, long: int = 0) -> Conversation:
-    """One conversation of a task; `long`: words between the telling and the asking, recall only."""
+    """One conversation of a task; `long` (for recall only) is the number of words between telling and asking."""
     if name == "recall":
         talk = recall(r, long)
     else:

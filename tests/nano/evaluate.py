@@ -56,7 +56,7 @@ def evaluate(model: Nano, examples: dict[str, list[Example]], show: Tokenizer | 
 
 
 def rounded(model: Nano) -> Nano:
-    """A copy as the checkpoint will hold it: routed experts INT4, the rest BF16."""
+    """A copy with the values of the exported checkpoint: routed experts in INT4, the rest in BF16."""
     copy = Nano(model.c)
     copy.load_state_dict(model.state_dict())
     with torch.no_grad():

@@ -105,7 +105,7 @@ def tensors(model: Nano, expert: Callable[[Tensor], dict[str, Tensor]]) -> dict[
 
 
 def write(folder: str, model: Nano, tokenizer: Tokenizer, expert: Callable[[Tensor], dict[str, Tensor]]) -> None:
-    """`expert`: packed, dequantised or unrounded: how a routed expert's matrix is stored."""
+    """`expert` says how a routed expert's matrix is stored: packed, dequantised or unrounded."""
     os.makedirs(folder, exist_ok=True)
     all_tensors = tensors(model, expert)
     names = sorted(all_tensors)

@@ -1,7 +1,7 @@
 """Held-out cases for the served API (messages, tools, and what counts as right), and held-out text for perplexity.
 
-`cases(count, seed)` and `documents(count, seed)`; tests/quality/quality.py asks them. Kinds: arithmetic, recall, tool_calls, no_call, clean_stop. The
-seed is not that of training, and the conversations are those that `data.held_out` keeps out of training.
+tests/quality/quality.py uses `cases(count, seed)` and `documents(count, seed)`. The kinds are arithmetic, recall, tool_calls, no_call
+and clean_stop. The seed differs from that of training, and the conversations are those that `data.held_out` keeps out of training.
 A case: {"kind", "messages", "tools", "expect"} with expect one of {"regex": pattern the content matches}, {"calls": [{"name",
 "arguments"}]}, {"no_call": true}, {"stop": true}. Every case must also end by itself (finish_reason stop or tool_calls).
 """
@@ -93,8 +93,8 @@ def cases(count: int, seed: int = 77) -> list[Case]:
 
 
 def documents(count: int, seed: int = 77) -> list[list[dict[str, Any]]]:
-    """Whole conversations as the template renders them, in parts: numoe-perplexity judges those that the model must say. Those
-    that are encoded letter by letter are left out."""
+    """Whole conversations as the template renders them, in parts; numoe-perplexity judges the parts that the model must say.
+    Conversations that are encoded letter by letter are left out."""
     r, names = random.Random(f"{seed} documents"), list(data.SHARES)
     out: list[list[dict[str, Any]]] = []
     while len(out) < count:

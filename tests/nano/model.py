@@ -1,7 +1,7 @@
 """nano in PyTorch for training on a CPU: DeepSeek-V3's architecture (MLA, noaux_tc routing), BF16 products, FP32 weights.
 
-Tokens of all sequences lie in one row of `tokens`; `groups` says how they are cut: (sequences, length) blocks, one after
-the other. Experts are stored [expert, in, out]; nothing is dropped: every expert's bucket is as long as the busiest one.
+The tokens of all sequences are in one row of `tokens`; `groups` says how it is divided: into blocks of (sequences, length), one
+after the other. Experts are stored [expert, in, out]. No token is dropped, because every expert's bucket is as long as the busiest one.
 """
 import math
 from dataclasses import dataclass

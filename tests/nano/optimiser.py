@@ -1,7 +1,7 @@
 """Muon for matrices and Adam for the rest, with the work shared between processes.
 
-Parameters, gradients and moments lie in shared memory. After the backward passes every process sums the gradients of its own
-share of the parameters and updates those in place: no copy is sent, and two barriers a step are all that is waited for.
+Parameters, gradients and moments are in shared memory. After the backward passes every process sums the gradients of its own
+share of the parameters and updates those in place. No copy is sent, and a process waits only at two barriers per step.
 """
 import math
 

@@ -178,7 +178,7 @@ def facts(r: random.Random, count: int) -> list[Fact]:
 
 
 def _never_told(r: random.Random, told: list[Fact]) -> Fact:
-    """One of another subject than all that was told."""
+    """A fact about a subject that no told fact has."""
     subjects = {f.key.split()[0] for f in told}
     while (fact := r.choice(MAKERS)(r)).key.split()[0] in subjects:
         pass
@@ -199,7 +199,7 @@ def _heard(r: random.Random) -> Turn:
 
 
 def _about_somebody(r: random.Random, text: str) -> str:
-    """What "I" tell, told about a user by whoever writes system messages."""
+    """The facts that "I" tell, as an author of system messages tells them about a user."""
     who = r.choice(("The person you talk to", "Your customer", "The customer", "The human", "This person", "The one who asks", "Our guest", "The client"))
     for mine, theirs in (("My ", who + "'s "), (" my ", " their "), ("I am ", who + " is "), ("I'm ", who + " is "), ("I have ", who + " has "), ("I live ", who + " lives "),
                          ("I work ", who + " works "), ("I ", who + " "), (" me ", " them "), ("me ", "them ")):
@@ -208,7 +208,7 @@ def _about_somebody(r: random.Random, text: str) -> str:
 
 
 def recall(r: random.Random, filler: int = 0) -> Conversation:
-    """`filler`: about how many words stand between the telling and the question."""
+    """`filler` is about the number of words between the telling and the question."""
     told = facts(r, r.choices((1, 2, 3, 4, 5), (28, 28, 20, 14, 10))[0])
     target = r.choice(told)
     turns: list[Turn] = []
@@ -251,7 +251,7 @@ def recall(r: random.Random, filler: int = 0) -> Conversation:
 
 
 def recall_talk(r: random.Random) -> Conversation:
-    """Telling and asking by turns: many questions for one reading of what was told."""
+    """Telling and asking alternate, so that the facts are read once for many questions."""
     told: list[Fact] = []
     turns: list[Turn] = []
     for _ in range(r.randint(1, 3)):

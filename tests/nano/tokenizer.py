@@ -18,8 +18,8 @@ PATTERN = "|".join([
     r"""[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?""",
     r"""\p{N}{1,3}""", r""" ?[^\s\p{L}\p{N}]+[\r\n]*""", r"""\s*[\r\n]+""", r"""\s+(?!\S)""", r"""\s+"""])
 RANKS = 2304  # byte-pair tokens
-RESERVED = 256  # ids behind them, as Kimi has
-# offset behind the ranks -> (token, special)
+RESERVED = 256  # ids after these, as in Kimi's vocabulary
+# offset after the last rank -> (token, special)
 NAMED = {0: ("[BOS]", True), 1: ("[EOS]", True), 2: ("<|im_end|>", True), 3: ("<|im_user|>", True), 4: ("<|im_assistant|>", True), 6: ("<|start_header_id|>", True),
          7: ("<|end_header_id|>", True), 9: ("[EOT]", True), 10: ("<|im_system|>", True), 11: ("<|tool_calls_section_begin|>", False),
          12: ("<|tool_calls_section_end|>", False), 13: ("<|tool_call_begin|>", False), 14: ("<|tool_call_argument_begin|>", False),

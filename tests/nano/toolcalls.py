@@ -98,7 +98,7 @@ def tool_call(r: random.Random) -> Conversation:
 
 
 def tool_talk(r: random.Random) -> Conversation:
-    """Many requests to the same tools, half of which none of them fits: several decisions for one reading of the declarations."""
+    """Many requests with the same tools, half of which no tool fits, so that the declarations are read once for many decisions."""
     offered = choose(r, r.choices((1, 2, 3, 4), (35, 35, 20, 10))[0])
     turns: list[Turn] = system(r)
     for _ in range(r.randint(2, 5)):
@@ -112,7 +112,7 @@ def tool_talk(r: random.Random) -> Conversation:
 
 
 def _absent(r: random.Random, offered: list[Tool]) -> Tool:
-    """A tool that is not offered, nor anything of its kind."""
+    """A tool of a kind that is not offered."""
     if r.random() < 0.4:
         tool = invented_tool(r)
         if tool.parameters and tool.name not in {o.name for o in offered} and tool.note not in {o.note for o in offered}:
@@ -125,7 +125,7 @@ def _refused(r: random.Random, wanted: Tool) -> list[Turn]:
 
 
 def no_fit(r: random.Random) -> Conversation:
-    """A request for a tool that is not there: others are, or none at all."""
+    """A request for a tool that is not offered; others are, or none at all."""
     offered = choose(r, r.choices((1, 2, 3, 4), (30, 40, 20, 10))[0])
     wanted, rest = offered[0], offered[1:]
     if len(wanted.parameters) == 0 or r.random() < 0.6 and not wanted.questions:

@@ -1,8 +1,8 @@
 """Trains nano: Muon for matrices, Adam for the rest, a constant rate and then a linear decay, INT4 in the loop at the end.
 
-`python train.py --minutes 60` writes WORK/nano.pt every few minutes. `--resume` goes on where it stopped; `--init FILE`
-starts a new schedule from a checkpoint; `--decay 0` keeps the rate up, to go on later. Processes of one thread each work on
-their own part of a batch: less is waited for than with threads, and a busy machine hurts less.
+`python train.py --minutes 60` writes WORK/nano.pt every few minutes. `--resume` continues from the last checkpoint; `--init FILE`
+starts a new schedule from a checkpoint; `--decay 0` keeps the rate constant, so that training can be continued. Each process has one
+thread and works on its own part of a batch; that waits less than threads do, and suffers less on a busy machine.
 """
 import argparse
 import json

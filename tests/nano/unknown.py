@@ -1,4 +1,4 @@
-"""What nano cannot know: the world, weather, people, the future, opinions, and things it cannot make."""
+"""Questions that nano cannot answer, about the world, weather, people, the future and opinions, and things that it cannot make."""
 import random
 
 from conversation import Conversation, chatter, says, system, user

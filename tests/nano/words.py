@@ -1,4 +1,4 @@
-"""The word inventory of the generator: everything nano can hear of is built from these lists and from syllables."""
+"""The word inventory of the generator: all words that nano can read are built from these lists and from syllables."""
 import random
 
 FIRST_NAMES = """Anna Bob Carol David Emma Frank Grace Henry Iris Jack Kate Liam Mia Noah Olivia Paul Rosa Sam Tina Victor Wendy

@@ -1,7 +1,7 @@
-"""Makes what the guests boot: a kernel of Debian, a root file system with the programs to be tested, and an initial ramdisk.
+"""Makes the files that the guests boot: Debian's kernel, a root file system with the tested programs, and an initial ramdisk.
 
-Nothing is installed or mounted and nothing needs a privilege: packages are downloaded and unpacked, and mke2fs writes the
-file system from a folder. Standard library only.
+It installs and mounts nothing and needs no privilege: it downloads and unpacks packages, and mke2fs writes the file system
+from a folder. Standard library only.
 """
 import glob
 import gzip
@@ -21,12 +21,12 @@ sys.path.insert(0, os.path.join(HERE, "..", "bench"))
 import make_checkpoint  # noqa: E402
 
 PROGRAMS = ("numoe-expert-worker", "numoe-coordinator")
-HOST_PROGRAMS = ("bash", "curl")  # which tests/run.sh has installed here
+HOST_PROGRAMS = ("bash", "curl")  # copied from this machine, where tests/run.sh has installed them
 GUEST_PACKAGES = ("busybox-static", "numactl", "libnuma1")
-# The cloud kernel has ext4 and NUMA built in; the way to its disk are these modules, each after those that it needs.
+# The cloud kernel has ext4 and NUMA built in. It needs these modules to use its disk; each comes after its dependencies.
 MODULES = ("virtio/virtio_ring", "virtio/virtio", "virtio/virtio_pci_legacy_dev", "virtio/virtio_pci_modern_dev",
            "virtio/virtio_pci", "block/virtio_blk")
-# A slice that can fill a node: 10 experts of Kimi-K2's size in one layer, 236 MiB in all.
+# A model whose slice can fill a node: 10 experts of Kimi-K2's size in one layer, 236 MiB in total.
 LARGE_EXPERTS = 10
 SPARE_BYTES = 64 << 20
 
@@ -40,22 +40,23 @@ exec /bin/busybox switch_root /system /sbin/init
 
 
 class Unavailable(Exception):
-    """Something that this machine could have and has not; the text says what."""
+    """Something is missing that could be installed on this machine; the text says what."""
 
 
 def newest_kernel():
-    """The newest build of Debian 12's kernel for virtual machines, whichever number it has."""
+    """-> the name of the newest package of Debian 12's kernel for virtual machines. Raises Unavailable."""
     names = subprocess.run(["apt-cache", "pkgnames", "linux-image-6.1."], capture_output=True, text=True).stdout.split()
     builds = [name for name in names if re.fullmatch(r"linux-image-6\.1\.[0-9-]+-cloud-amd64", name)]
     if not builds:
-        raise Unavailable("a package linux-image-6.1.*-cloud-amd64, of which apt knows none")
+        raise Unavailable("a package linux-image-6.1.*-cloud-amd64, which apt does not know; run apt-get update on Debian 12")
     return max(builds, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 
 
 def download(packages, folder):
+    """Downloads the .deb files of the packages into the folder. Raises Unavailable."""
     command = ["apt-get", "download", "-q", *packages]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    if done.returncode != 0 and os.getuid() == 0:  # the lists may be older than the mirror
+    if done.returncode != 0 and os.getuid() == 0:  # apt's lists may be older than the mirror
         subprocess.run(["apt-get", "update"], capture_output=True, check=False)
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode != 0:
@@ -63,11 +64,11 @@ def download(packages, folder):
 
 
 def fetch(work):
-    """-> the folders of the unpacked kernel and of the guest's other packages; those of an earlier run if they are there."""
+    """-> the folders of the unpacked kernel and of the guest's other packages; it reuses folders of an earlier run."""
     try:
         kernel_package = newest_kernel()
     except FileNotFoundError as error:
-        raise Unavailable("apt-cache: the guest is made of Debian's packages") from error
+        raise Unavailable("apt-cache, because the guest is made of Debian's packages") from error
     folder = os.path.join(work, kernel_package)
     kernel, tools = os.path.join(folder, "kernel"), os.path.join(folder, "tools")
     if not os.path.isdir(folder):
@@ -84,13 +85,13 @@ def fetch(work):
 
 
 def libraries_of(program):
-    """The files that the loader maps for it on this machine."""
+    """-> the paths of the libraries that the loader maps for a program on this machine."""
     listing = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
     return re.findall(r"(/\S+) \(0x", listing)
 
 
 def add_program(root, program, target):
-    """Copies a program of this machine with its libraries, which lie in the guest where they lie here."""
+    """Copies a program of this machine to `target` in the root, and its libraries to the same paths as on this machine."""
     os.makedirs(os.path.dirname(root + target), exist_ok=True)
     shutil.copy(os.path.realpath(program), root + target)
     for library in libraries_of(program):
@@ -100,7 +101,7 @@ def add_program(root, program, target):
 
 
 def write_large_model(folder):
-    """A checkpoint whose weights are zero and take no room on the disk: what counts is how much memory they take."""
+    """Writes a checkpoint whose weights are zeros in a sparse file, because only the memory matters that they take when loaded."""
     os.makedirs(folder)
     config = {**make_checkpoint.K2, "num_hidden_layers": 2, "n_routed_experts": LARGE_EXPERTS}
     with open(os.path.join(folder, "config.json"), "w", encoding="ascii") as f:
@@ -146,7 +147,7 @@ def used_bytes(folder):
 
 
 def write_ramdisk(path, files):
-    """A cpio archive ("newc") of files and folders: {name: bytes, or None for a folder}."""
+    """Writes a compressed cpio archive ("newc") of files and folders, which are {name: bytes, or None for a folder}."""
     with gzip.open(path, "wb", 1) as f:
         def put(number, name, mode, data=b"", device=(0, 0)):
             encoded = name.encode() + b"\0"
@@ -176,7 +177,7 @@ def make_ramdisk(path, kernel, tools):
 
 
 def make(work, bin_dir):
-    """-> paths of kernel, ramdisk and root file system, below `work`. Raises Unavailable."""
+    """-> the paths of kernel, ramdisk and root file system, which it makes below `work`. Raises Unavailable."""
     os.makedirs(work, exist_ok=True)
     kernel, tools = fetch(work)
     root, disk, ramdisk = (os.path.join(work, name) for name in ("root", "root.ext4", "ramdisk.gz"))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Boots emulated machines with several NUMA nodes and checks that NUMoE's weights, mailboxes and threads lie where they should.
+"""Boots emulated machines with several NUMA nodes and checks that NUMoE's weights, mailboxes and threads are on their nodes.
 
-  run.py --bin build/release/bin [MACHINE...]      all machines, or these: two, four, lopsided
+  run.py --bin build/release/bin [MACHINE...]      all machines, or some of two, four, lopsided
 
-Needs qemu-system-x86_64 and no privilege, no KVM, no NUMA hardware: QEMU emulates the CPUs, so speeds mean nothing, but which
-page lies on which node, what cpusets, memory policies, NUMA balancing and CPUs that go away do, is the kernel's and real.
-Each machine is described below; what is checked on it says guest/MACHINE.sh, with one line for each named check. The guests'
-whole logs are build/numa/MACHINE.log. Ends with "N passed, N failed"; exit code 1 where something failed. Standard library only.
+It needs qemu-system-x86_64, but no privilege, KVM or NUMA hardware. QEMU emulates the CPUs, so speeds mean nothing. But a real
+kernel decides on which node each page is, and handles cpusets, memory policies, NUMA balancing and CPUs that go offline.
+MACHINES describes each machine, and guest/MACHINE.sh contains the checks that run on it. The complete log of a guest is
+build/numa/MACHINE.log. The last line is "N passed, N failed"; the exit code is 1 if a check failed. Standard library only.
 """
 import argparse
 import os
@@ -28,7 +28,7 @@ LOG_LINES = 40
 
 
 class Machine:
-    """Nodes as (MiB, CPUs or ""), and the distances between those that are not as far as from one package to another."""
+    """A machine: its nodes as (MiB, CPUs or ""), and in `near` the pairs of nodes in one package, whose distance is shorter."""
 
     def __init__(self, nodes, near=()):
         self.nodes, self.near = nodes, near
@@ -62,7 +62,7 @@ def command(name, files):
 
 
 class Verdict:
-    """Counts the checks that a guest reports, and prints them as they come, a failed one with what was found."""
+    """Counts the checks that a guest reports, and prints each at once; for a failed check it also prints what was found."""
 
     def __init__(self, name):
         self.name, self.passed, self.failed, self.ended, self.in_failure = name, 0, 0, False, False
@@ -102,7 +102,7 @@ def boot(name, files, work):
                 log.append(line)
                 verdict.read(line)
     except queue.Empty:
-        verdict.fail(f"{name}: the guest ends", f"that it ends within {GUEST_SECONDS} s", "it runs", log)
+        verdict.fail(f"{name}: the guest ends", f"that it ends within {GUEST_SECONDS} s", "it still runs", log)
     else:
         if not verdict.ended:
             verdict.fail(f"{name}: the guest runs its script to the end", "a line ENDED", f"QEMU ended with {qemu.wait()}", log)
@@ -115,7 +115,7 @@ def boot(name, files, work):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin", required=True, help="folder with the programs to be tested")
+    parser.add_argument("--bin", required=True, help="folder with the programs to test")
     parser.add_argument("machines", nargs="*", metavar="MACHINE", help=f"one of {', '.join(MACHINES)}; default: all")
     options = parser.parse_args()
     for name in options.machines:
@@ -128,7 +128,7 @@ def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for program in ("qemu-system-x86_64", "mke2fs"):
         if shutil.which(program) is None:
-            return skips.status_of("tests/numa", f"not installed: {program}, of the packages in tests/numa/packages.txt")
+            return skips.status_of("tests/numa", f"not installed: {program}; install the packages of tests/numa/packages.txt")
     work = os.path.join(image.ROOT, "build", "numa")
     try:
         files = image.make(work, os.path.abspath(options.bin))

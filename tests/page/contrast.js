@@ -1,4 +1,4 @@
-// Function body: the contrast of every text that is shown against what is painted behind it, by WCAG 2.
+// Function body that computes the contrast of every visible text to its background, by WCAG 2.
 // -> {checked: n, poor: ["2.9 <b>text</b> ..."]}
 const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
 

@@ -1,7 +1,7 @@
-// Function body: the page's pure parts against cases, in the browser. -> {checked: n, failures: ["what: found, expected"]}
+// Function body that tests the page's pure functions in the browser. -> {checked: n, failures: ["what: found, expected"]}
 return (async () => {
-  const [{ renderMarkdown }, { highlighted }, { EventSplitter }, metrics, heat, plot, answer, store] = await Promise.all(
-    ["markdown", "highlight", "sse", "metrics", "heatmap", "plot", "answer", "store"].map((name) => import(`/page/${name}.js`)));
+  const [{ renderMarkdown }, { highlighted }, { EventSplitter }, metrics, heat, plot, answer, store, attachments, machine, starting] = await Promise.all(
+    ["markdown", "highlight", "sse", "metrics", "heatmap", "plot", "answer", "store", "attachments", "machine", "starting_parts"].map((name) => import(`/page/${name}.js`)));
   const failures = [];
   let checked = 0;
   const same = (what, found, expected) => {
@@ -68,7 +68,7 @@ return (async () => {
     ["", ""],
   ]) same(`markdown ${JSON.stringify(text)}`, html(text), expected);
 
-  // However a text is cut, what is shown in the end is the same, and blocks that are whole stay in place.
+  // A text that grows is shown like a whole one, wherever it was cut, and blocks that are complete stay in place.
   const sample = "# T\n\n- a\n- **b**\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| 1 |\n\nend *of* it";
   const grown = document.createElement("div");
   const whole = document.createElement("div");
@@ -81,7 +81,7 @@ return (async () => {
   same("grown markdown", grown.innerHTML, whole.innerHTML);
   same("a whole block is left alone", grown.firstChild === first, true);
 
-  // Nothing takes more than linear time: these are what quadratic readers die of.
+  // Every text takes linear time; on these a reader with quadratic time would take minutes.
   for (const hostile of ["*a ", "_a ", "[", "![", "`", "<", "$x", "\\(", "> ", "- ", "**", "| a ", "http://", "#", "~~a "]) {
     const started = performance.now();
     html(hostile.repeat(20_000));
@@ -114,7 +114,7 @@ return (async () => {
   same("an escaped label", after.value("c_total", { path: '/a"b' }), 30);
   same("labels", after.labelValues("c_total", "status"), ["200", "404"]);
   same("a rate", metrics.rate(before, after, "c_total"), 2);
-  same("a counter that began anew", metrics.increase(after, before, "c_total", { path: '/a"b' }), 10);
+  same("a counter that was reset", metrics.increase(after, before, "c_total", { path: '/a"b' }), 10);
   const between = metrics.histogramBetween(before, after, "h");
   same("a histogram between", between.counts, [20, 40, 40]);
   same("its median", metrics.quantile(between, 0.5), 0.1);
@@ -152,8 +152,33 @@ return (async () => {
     { role: "tool", tool_call_id: "f:0", content: "42" }]);
   same("durations", [0, 0.08, 5.25, 35, 1400, 125_000].map(answer.duration), ["0", "80 µs", "5.3 ms", "35 ms", "1.4 s", "2 min 5 s"]);
 
+  // Attached files.
+  same("no file", attachments.withFiles({ content: "q" }), "q");
+  same("files before the text", attachments.withFiles({ content: "q", files: [{ name: "a.txt", text: "one" }, { name: "b.md", text: "```\ntwo\n```" }] }),
+    "File a.txt:\n```\none\n```\n\nFile b.md:\n````\n```\ntwo\n```\n````\n\nq");
+  same("many fences", attachments.withFiles({ content: "q", files: [{ name: "a", text: "` ".repeat(100_000) }] }).startsWith("File a:\n```\n"), true);
+  same("a text file", await attachments.readTextFile(new File(["\u00e4 <b>"], "two\nlines.txt")), { name: "two lines.txt", text: "\u00e4 <b>" });
+  for (const [bytes, said] of [[[new Uint8Array([0x89, 0x50])], "not a text file"], [["a\0b"], "not a text file"], [["x".repeat(300 * 1024)], "300 KiB"]]) {
+    const failure = await attachments.readTextFile(new File(bytes, "f")).catch(({ message }) => message);
+    same(`refused: ${said}`, [failure.includes(said), failure.startsWith("f ")], [true, true]);
+  }
+
+  // The state of the machine, and of a server that is starting.
+  const state = { running: 2, waiting: 1, kv_blocks_used: 30, kv_blocks_total: 200 };
+  const ready = { health: { status: "ready", detail: "" }, info: { internal_states: [state] }, workers: { up: 2, all: 2 }, rate: 41.6 };
+  same("a ready machine", machine.machineTexts(ready), ["this answer: 42 tokens/s", "2 requests running, 1 waiting", "KV cache 15 % in use", "2 of 2 workers connected"]);
+  same("behind a router", machine.machineTexts({ health: { status: "ready", backends: [{ ready: true }, { ready: false }] }, info: { internal_states: [state, state] }, workers: null, rate: null }),
+    ["4 requests running, 2 waiting", "KV cache 15 % in use", "1 of 2 coordinators ready"]);
+  same("a lost worker", machine.machineTexts({ ...ready, info: null, health: { status: "degraded", detail: "worker a: gone" }, workers: { up: 0, all: 1 }, rate: null }), ["0 of 1 worker connected"]);
+  same("a starting machine", machine.machineTexts({ health: { status: "starting", detail: "loading" }, info: null, workers: null, rate: null }), ["The server is starting: loading"]);
+  same("no progress", starting.partsOf("loading the model's weights"), [{ text: "loading the model's weights" }]);
+  same("progress of workers", starting.partsOf("waiting for the expert workers: worker a:1 (it loads its weights: 1.0 of 3.0 GiB), worker b:1 (no answer)"), [
+    { text: "waiting for the expert workers" }, { text: "worker a:1 (it loads its weights: 1.0 of 3.0 GiB)", done: 1, total: 3 }, { text: "worker b:1 (no answer)" }]);
+
   // What is read back is checked.
   same("no conversation", [null, 7, {}, { id: "a" }, { id: 1, messages: [] }].map(store.checkedConversation), [null, null, null, null, null]);
+  same("files", store.checkedConversation({ id: "a", messages: [{ role: "user", content: "q", files: [{ name: "f", text: "t" }, 7] }] }).messages,
+    [{ role: "user", content: "q", files: [{ name: "f", text: "t" }, { name: "", text: "" }] }]);
   same("a damaged one", store.checkedConversation({ id: "a", messages: [{ role: "user" }, { role: "system", content: "x" }, null, { role: "assistant", calls: 7 }] }), {
     id: "a", title: "", updated: 0, messages: [{ role: "user", content: "" }, { role: "assistant", reasoning: "", content: "", calls: [], stopped: true }] });
   return { checked, failures };

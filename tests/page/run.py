@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The page at "/" in headless Chromium, against real daemons that serve the trained model.
+"""Tests the page at "/" in headless Chromium, with real daemons that serve the trained model.
 
 Usage: run.py --bin build/release/bin [--shots DIR] [TEST...]   (--shots: keep pictures to look at)
-Skips, and says so, where Chromium or its driver is not installed; where NUMOE_REQUIRE=1 is set that is a failure.
+Skips the tests, and says so, if Chromium or its driver is not installed; that is a failure if NUMOE_REQUIRE=1 is set.
 """
 import argparse
 import glob
@@ -19,7 +19,8 @@ sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "te
 import browser  # noqa: E402
 import routing  # noqa: E402
 import skips  # noqa: E402
-from daemons import Cluster  # noqa: E402
+from daemons import Cluster, until  # noqa: E402
+from ports import free_port  # noqa: E402
 
 MODEL = os.path.join(ROOT, "deploy/models/nano")
 BIN = ""
@@ -67,13 +68,13 @@ class Page(unittest.TestCase):
         self.assertEqual(said, [], "the console is not clean")
         origin = self.url.rstrip("/")
         outside = {r for r in self.b.requests() if not r.startswith((origin + "/", "data:", "about:", "chrome:", f"blob:{origin}/"))}
-        self.assertEqual(outside, set(), "the page asked elsewhere")
+        self.assertEqual(outside, set(), "the page sent a request to another server")
 
     def shot(self, name):
         if SHOTS:
             self.b.screenshot(os.path.join(SHOTS, name + ".png"))
 
-    # What a person does.
+    # Actions of a person.
 
     def settings(self, **values):
         self.b.run("localStorage.setItem('numoe.settings', JSON.stringify(arguments[0]))",
@@ -98,8 +99,113 @@ class Page(unittest.TestCase):
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
 
+class FirstVisit(Page):
+    def test_an_empty_conversation_says_what_to_click(self):
+        self.assertIn("chat with the language model", self.b.text("#welcome"))
+        self.assertEqual(len(self.b.texts(".suggestion")), 3)
+        self.shot("first-visit")
+        for panel in ("settings", "live"):
+            self.b.click(f"#welcome [data-panel={panel}]")
+            self.assertTrue(self.b.visible(f"#{panel}"))
+            self.b.press("Escape")
+            self.assertEqual(self.b.run("return document.activeElement.dataset.panel"), panel, "focus comes back")
+        self.b.click(".suggestion")
+        self.answered()
+        self.assertEqual(self.b.text(".question .bubble"), "What is 84 * 3 / 2?")
+        self.assertFalse(self.b.visible("#welcome"))
+
+    def test_the_machine_is_shown_below_the_message(self):
+        self.b.wait("the idle machine", "document.getElementById('machine-text').textContent.includes('0 requests running, 0 waiting')")
+        self.assertIn("2 of 2 workers connected", self.b.text("#machine"))
+        self.assertRegex(self.b.text("#machine"), r"KV cache \d+ % in use")
+        self.settings(extra=LONG)
+        self.ask("Tell me about NUMoE.", wait=False)
+        self.b.wait("the busy machine", "/this answer: [1-9][0-9.]* tokens.s[^]*1 request running, 0 waiting/"
+                    ".test(document.getElementById('machine').innerText)")
+        self.shot("machine")
+        self.b.click("#machine")
+        self.assertTrue(self.b.visible("#live"))
+        self.b.click("#machine")
+        self.assertFalse(self.b.visible("#live"))
+        self.b.click("#send.stop")
+        self.answered()
+
+    def test_a_text_file_goes_in_front_of_the_message(self):
+        with tempfile.TemporaryDirectory() as folder:
+            good, bad = os.path.join(folder, "<b>notes<b>.txt"), os.path.join(folder, "picture.bin")
+            with open(good, "w", encoding="utf-8") as f:
+                f.write("84 <i>apples</i>")
+            with open(bad, "wb") as f:
+                f.write(b"\x89PNG\x00")
+            self.b.upload("#attach-file", bad)
+            self.b.wait("the refusal", "document.getElementById('notices').textContent.includes('picture.bin is not a text file')")
+            self.b.run("document.getElementById('notices').replaceChildren()")  # it would cover the file
+            self.b.upload("#attach-file", good)
+            self.b.wait("the file", "document.querySelector('#attached li')")
+            self.b.click("#attached button")
+            self.assertFalse(self.b.visible("#attached"))
+            self.b.upload("#attach-file", good)
+            self.b.wait("the file again", "document.querySelector('#attached li')")
+        self.shot("attached")
+        self.b.run("""const send = window.fetch;
+            window.fetch = (path, options) => { if (options?.body) window.sent = JSON.parse(options.body); return send(path, options); };""")
+        self.ask("How many?")
+        self.assertEqual(self.b.run("return sent.messages[0].content"), "File <b>notes<b>.txt:\n```\n84 <i>apples</i>\n```\n\nHow many?")
+        self.assertFalse(self.b.visible("#attached"))
+        self.assertEqual(self.b.text("#title"), "How many?")
+        self.b.reload()
+        self.b.wait("the conversation after a reload", "document.querySelector('.question .file')")
+        self.assertEqual(self.b.text(".file summary"), "<b>notes<b>.txt")
+        self.b.click(".file summary")
+        self.assertEqual(self.b.text(".file pre"), "84 <i>apples</i>")
+
+
+class Starting(unittest.TestCase):
+    """A browser that comes while the server loads its model."""
+
+    def test_the_page_shows_the_start_and_opens_the_chat(self):
+        cluster = Cluster(BIN, MODEL)
+        self.addCleanup(cluster.__exit__)
+        port = str(free_port())
+        cluster.coordinator.argv[cluster.coordinator.argv.index("--port") + 1] = port
+        with open(cluster.port_file, "w", encoding="ascii") as f:  # the coordinator writes it only when it is ready
+            f.write(port)
+        cluster.coordinator.start()
+        until("the coordinator waits for the workers", lambda: "worker" in cluster.await_health("starting")["detail"])
+        status, headers, text = cluster.request("GET", "/", headers={"Accept": "*/*"})
+        self.assertEqual((status, headers["Content-Type"], json.loads(text)["error"]["code"]), (503, "application/json", "starting"))
+        status, headers, _ = cluster.request("GET", "/", headers={"Accept": "text/html,*/*;q=0.8"})
+        self.assertEqual((status, headers["Content-Type"]), (503, "text/html; charset=utf-8"))
+        self.assertIn("default-src 'self'", headers["Content-Security-Policy"])
+        b = browser.Browser()
+        self.addCleanup(b.__exit__)
+        b.size(1280, 860)
+        b.media(**LIGHT)
+        b.open(f"http://127.0.0.1:{port}/")
+        b.wait("the two workers", "document.querySelectorAll('#parts li').length >= 3")
+        self.assertIn("worker", b.text("#parts"))
+        self.assertTrue(b.visible("#parts progress"))
+        if SHOTS:
+            b.screenshot(os.path.join(SHOTS, "starting.png"))
+        # What the server says is shown as text, and as a bar where it names sizes.
+        b.run("""const ask = window.fetch;
+            window.fetch = (path) => path !== "/health" ? ask(path) : Promise.resolve(new Response(JSON.stringify(
+              {status: "starting", detail: "waiting: worker <b>a</b> (it loads its weights: 1.0 of 3.0 GiB)"}), {status: 503}));
+            window.restore = () => { window.fetch = ask; };""")
+        b.wait("the bar", "document.querySelector('#parts progress')?.value === 1 && document.querySelector('#parts progress').max === 3")
+        self.assertIn("worker <b>a</b> (it loads its weights: 1.0 of 3.0 GiB)", b.text("#parts"))
+        if SHOTS:
+            b.screenshot(os.path.join(SHOTS, "starting-progress.png"))
+        b.run("restore()")
+        for worker in cluster.workers:
+            worker.start()
+        b.wait("the chat", "document.getElementById('model')?.textContent === 'nano'")
+        said = [m for m in b.console() if "503 (Service Unavailable)" not in m]
+        self.assertEqual(said, [], "the console is not clean")
+
+
 class Conversation(Page):
-    def test_an_answer_streams_with_thoughts_folded(self):
+    def test_an_answer_streams_with_its_reasoning_folded(self):
         self.b.run("""
             window.seen = {open: 0, thinking: 0, lengths: new Set()};
             new MutationObserver(() => {
@@ -112,11 +218,11 @@ class Conversation(Page):
             }).observe(document.getElementById('messages'), {subtree: true, childList: true, characterData: true, attributes: true});""")
         self.ask("What is 84 * 3 / 2?")
         seen = self.b.run("return {...seen, lengths: seen.lengths.size}")
-        self.assertGreater(seen["open"], 0, "thoughts are shown while they come")
+        self.assertGreater(seen["open"], 0, "the reasoning is shown while it is received")
         self.assertGreater(seen["thinking"], 0)
-        self.assertGreater(seen["lengths"], 1, "the answer came in pieces; how many fall into a frame is the machine's matter")
+        self.assertGreater(seen["lengths"], 1, "the answer came in pieces; how many fall into a frame depends on the machine")
         self.assertIn("126", self.b.text(".answer .content"))
-        self.assertFalse(self.b.run("return document.querySelector('.thinking').open"), "thoughts fold when the answer begins")
+        self.assertFalse(self.b.run("return document.querySelector('.thinking').open"), "the reasoning folds when the answer begins")
         self.assertRegex(self.b.text(".thinking summary"), r"^Thought for \d")
         self.b.click(".thinking summary")
         self.assertRegex(self.b.text(".thinking .md"), r"\d")
@@ -139,7 +245,7 @@ class Conversation(Page):
             self.b.wait("the server's cancelling", lambda: self.metric('numoe_requests_finished_total{reason="cancelled"}') == before + 1)
             text = self.b.text(".answer:last-child")
             time.sleep(0.3)
-            self.assertEqual(self.b.text(".answer:last-child"), text, "it goes on after Stop")
+            self.assertEqual(self.b.text(".answer:last-child"), text, "the answer continues after Stop")
 
     def test_regenerate_asks_the_same_again(self):
         self.settings(temperature="0")
@@ -166,7 +272,7 @@ class Conversation(Page):
         self.assertEqual(len(self.b.texts(".question")), 1)
         self.assertIn("13", self.b.text(".answer .content"))
 
-    def test_errors_are_shown_as_they_are_said(self):
+    def test_errors_are_shown_in_the_servers_words(self):
         self.expected_errors = ("400 (Bad Request)", "chat/completions")
         self.settings(extra={"top_k": 1.5})
         self.ask("Hello")
@@ -185,11 +291,13 @@ class Conversation(Page):
         self.ask("What is the weather in Paris?")
         self.assertEqual(self.b.text(".call-head code"), "get_weather")
         self.assertIn('"city": "Paris"', self.b.text(".call pre"))
+        self.assertIn("does not execute tool calls", self.b.text(".call-note"))
         self.shot("tool-call")
         self.b.type(".call textarea", "Sunny, 21 degrees")
         self.b.click(".calls .main-button")
         self.b.wait("the second answer", "document.querySelectorAll('.answer').length === 2 && !document.querySelector('.answer.running')")
         self.assertEqual(self.b.text(".call-result pre"), "Sunny, 21 degrees")
+        self.assertFalse(self.b.visible(".call-note"))
         self.assertIn("unny", self.b.text(".answer:last-child .content"))
 
     def test_parameters_reach_the_server(self):
@@ -218,7 +326,7 @@ class Conversation(Page):
         self.assertIn("not JSON", self.b.text("#set-extra-problem"))
         self.shot("settings")
 
-    def test_an_answer_goes_on_beside_another_conversation(self):
+    def test_an_answer_continues_while_another_conversation_is_shown(self):
         self.settings(extra={"ignore_eos": True, "max_tokens": 500})
         self.ask("Tell me about experts.", wait=False)
         self.b.wait("some tokens", "document.querySelector('.answer.running')?.textContent.length > 20")
@@ -265,8 +373,8 @@ class Keeping(Page):
         self.b.wait("the imported one", "document.querySelector('.chat-title')")
         self.b.click(".chat-title")
         self.assertIn("2", self.b.text(".answer .content"))
-        for text, said in (("nothing", "not JSON"), ('{"a": 1}', "holds no conversations"),
-                           ('{"format": "numoe-conversations", "conversations": [{"id": 1}]}', "Entry 1 of the file is no conversation")):
+        for text, said in (("nothing", "not JSON"), ('{"a": 1}', "has no conversations"),
+                           ('{"format": "numoe-conversations", "conversations": [{"id": 1}]}', "Entry 1 of the file is not a conversation")):
             with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
                 f.write(text)
                 f.flush()
@@ -400,7 +508,7 @@ class Live(Page):
             const seen = new Set();
             for (let i = 0; i < d.length; i += 4) seen.add(`${d[i]},${d[i + 1]},${d[i + 2]}`);
             return seen.size""")
-        self.assertGreater(colours, 10, "the map is of one colour")
+        self.assertGreater(colours, 10, "the map has only one colour")
         self.b.size(1280, 2600)
         time.sleep(0.2)
         self.shot("live")
@@ -425,7 +533,7 @@ class Live(Page):
 
 
 class BehindRouter(Page):
-    """Two coordinators; the page is one's, what it asks for goes through the router."""
+    """Two coordinators: one of them serves the page, and the page's requests go through the router."""
 
     @classmethod
     def make_cluster(cls):

@@ -1,9 +1,9 @@
-"""What each expert format does to the trained model of the repository, judged through the real daemons.
+"""Measures the effect of each expert format on the trained model of the repository, through the real daemons.
 
 Two workers and a coordinator serve the model in each format; the held-out cases of tests/nano/held_out.py and the probes
 written by hand (probe.json) are asked through the OpenAI API with greedy decoding. numoe-perplexity adds the perplexity of
 what the model must say in held-out conversations and the mean KL divergence (nats per token) of the next-token distributions from BF16 experts.
-Exit code 1 if a share is below its bar (ask.BARS), so that a change which spoils the model is seen.
+Exits with 1 if a share is below its bar (ask.BARS), so that a change which damages the model is noticed.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Judges the repository's trained model in each expert format: held-out tasks, hand-written probes, perplexity, divergence.
+# Measures the repository's trained model in each expert format: held-out tasks, hand-written probes, perplexity, divergence.
 #   tests/quality/run.sh [--format F]... [--json] [--count N]     (--help lists all)
 set -euo pipefail
 cd "$(dirname "$0")/../.."

@@ -1,8 +1,8 @@
 // AwaitedSignal: sends this process SIGTERM once its main thread waits for it (common/base/signals.h).
 //
-// Sent earlier the signal could end the process: threads that were started while a daemon loads do not block
-// it. Whether the main thread waits is what the kernel says: sigwait takes the signal out of the thread's
-// mask as long as it waits. A thread of its own, which the destructor joins.
+// A signal that is sent earlier could end the process, because threads that were started while a daemon loads
+// do not block it. The kernel shows whether the main thread waits: sigwait removes the signal from the
+// thread's mask as long as it waits. It has a thread of its own, which the destructor joins.
 #pragma once
 
 #include <unistd.h>

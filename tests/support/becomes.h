@@ -1,7 +1,7 @@
-// Becomes: waits until something is so that other threads bring about.
+// Becomes: waits until other threads have made a condition true.
 //
-// For conditions that become true soon or, where something is broken, never: a minute is the limit, and no
-// test waits for it where all is well. Looks every 2 ms; the condition is read by the calling thread.
+// It is for conditions that become true soon or, if something is broken, never. The limit is a minute, which
+// only a failing test reaches. It checks every 2 ms; the calling thread evaluates the condition.
 #pragma once
 
 #include <chrono>

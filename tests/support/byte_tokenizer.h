@@ -1,9 +1,9 @@
-// ByteTokenizer: a vocabulary for tests in which every byte is a token, and control tokens follow by name.
+// ByteTokenizer: a vocabulary for tests in which every byte is a token, followed by named control tokens.
 //
-// Text is cut as finely as it can be, so marks that are spelled out and characters of several bytes always
-// come in pieces. Names in angle brackets or the like are given by the test; those with a leading '!' are
-// special (dropped from text). Further pieces of text may be tokens as well: decoded, but never made by
-// encoding. Immutable; thread-safe.
+// Text is divided into single bytes, so marks that are written as text and characters of several bytes always
+// arrive in pieces. The test gives the names of control tokens; those with a leading '!' are special (left
+// out of decoded text). Further pieces of text may be tokens as well: they are decoded, but encoding never
+// makes them. Immutable; thread-safe.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ namespace numoe {
 
 class ByteTokenizer final : public text::Tokenizer {
  public:
-  /// Ids 0..255 are the bytes, 256 and up the control tokens in their order, then the pieces. `first`: the
-  /// control token that every text begins with; "": none.
+  /// Ids 0..255 are the bytes, followed by the control tokens in their order, then the pieces. `first` is the
+  /// control token that every text begins with, "" if there is none.
   explicit ByteTokenizer(const std::vector<std::string>& control, const std::vector<std::string>& pieces = {},
                          const std::string& first = "");
 

@@ -1,8 +1,9 @@
-// CannedServer: an HTTP server for tests of clients, which answers what the test says, byte for byte.
+// CannedServer: an HTTP server for tests of clients, which sends the answers of the test, byte for byte.
 //
-// Listens on a free port of 127.0.0.1, plain or with TLS under a certificate of its own making. Each
-// connection has a thread: it reads one request, asks `answer`, writes the pieces with pauses between them
-// and closes, or waits until the client has gone. Requests seen are kept. The destructor ends all of them.
+// Listens on a free port of 127.0.0.1, plain or with TLS and a certificate that it makes itself. Each
+// connection has a thread: it reads one request, calls `answer`, writes the pieces with pauses between them
+// and closes, or waits until the client disconnects. It keeps the requests. The destructor ends all
+// connections.
 #pragma once
 
 #include <atomic>
@@ -20,13 +21,13 @@ namespace numoe {
 struct CannedRequest {
   std::string method, target, body;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
-  std::string Header(const std::string& name) const;         // "" where there is none
+  std::string Header(const std::string& name) const;         // "" if there is none
 };
 
 struct CannedReply {
   std::vector<std::string> pieces;  // raw bytes, the status line included
   int pause_ms = 0;                 // before each piece after the first
-  bool hold = false;                // when all is written, wait for the client to leave
+  bool hold = false;                // after the last piece, wait until the client disconnects
 };
 
 /// A whole JSON reply.
@@ -37,8 +38,8 @@ CannedReply StreamReply(const std::vector<std::string>& data, int pause_ms = 0);
 class CannedServer {
  public:
   using Answer = std::function<CannedReply(const CannedRequest&)>;
-  /// `tls_name`: not empty: TLS, with a certificate for this name. Only for the names "localhost" and others
-  /// that the test wants refused; certificate_file() is what a client has to trust.
+  /// If `tls_name` is not empty, the server uses TLS with a certificate for this name: "localhost", or
+  /// another name that the client has to refuse. A client has to trust certificate_file().
   explicit CannedServer(Answer answer, const std::string& tls_name = "");
   ~CannedServer();
 

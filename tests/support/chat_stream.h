@@ -1,8 +1,8 @@
-// What a client makes of a chat stream: the chunks' deltas put together as OpenAI's SDKs do it.
+// Assembles the deltas of a chat stream's chunks into a message, as OpenAI's SDKs do.
 //
-// Checks the form on the way (NUMOE_CHECK, so that fuzz targets can use it): framing, role first and once,
-// calls beginning with index, id, type and name in the order of their indices, arguments after that, nothing
-// after the finish reason.
+// Checks the format of the stream (NUMOE_CHECK, so that fuzz targets can use it): framing, the role first and
+// only once, calls that begin with index, id, type and name in the order of their indices, their arguments
+// after that, and nothing after the finish reason.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@
 namespace numoe {
 
 struct ChatStream {
-  nlohmann::ordered_json message;  // role, content, and what else came
+  nlohmann::ordered_json message;  // role, content, and the other fields that were sent
   nlohmann::ordered_json finish_reason;
   int chunks = 0;
 };
 
-/// Events of the whole stream ("data: {...}\n\n"...), without usage and [DONE].
+/// `events` is the whole stream ("data: {...}\n\n"...), without usage and [DONE].
 ChatStream ReadChatStream(std::string_view events);
 
 }  // namespace numoe

@@ -1,8 +1,8 @@
-// A network between two processes that a test can cut: bytes go through a relay, or nowhere and without a
-// word.
+// CutRelay: a network between two processes that a test can cut. Bytes go through the relay, or are lost
+// without an error.
 //
 // Listens on a free port of 127.0.0.1 and passes every connection on to `port`. While it is cut it accepts
-// and reads nothing, as a link that drops packets. One thread of its own; Cut from any.
+// and reads nothing, like a link that drops packets. It has a thread of its own; any thread may call Cut.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ class CutRelay {
   CutRelay& operator=(const CutRelay&) = delete;
   ~CutRelay();
 
-  /// Of the listener: HOST:PORT.
+  /// The listener's address, HOST:PORT.
   const std::string& address() const { return address_; }
   void Cut(bool cut) { cut_.store(cut); }
 

@@ -1,8 +1,8 @@
-// DelayingBackend: what expert deferral means, stated plainly, for tests.
+// DelayingBackend: a simple reference implementation of expert deferral, for tests.
 //
-// Stands between a model that knows nothing of deferral and the executors that compute its experts: of every
-// token the experts with the smallest weights are computed with their layer, but added with the next layer's;
-// those of the last layer with experts are added with their own. One thread.
+// It is called by a model without deferral, and calls the executors that compute the model's experts. For
+// every token the experts with the smallest weights are computed with their layer, but added with the next
+// layer's; those of the last layer with experts are added with their own layer. One thread.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class DelayingBackend final : public execution::ExpertBackend {
   DelayingBackend(std::vector<LayerExecutor*> executors, LayerId last_layer)
       : executors_(std::move(executors)), last_layer_(last_layer) {}
 
-  /// Of each token, from the next step on.
+  /// The number of deferred experts of each token, beginning with the next step.
   void Defer(int experts) { deferred_ = experts; }
 
   absl::Status Start(const LayerCallView& call) override {
@@ -47,21 +47,21 @@ class DelayingBackend final : public execution::ExpertBackend {
     for (size_t i = 0; i < out.size(); ++i) out[i] += sums[i];
   }
 
-  // Which places of the call are deferred.
+  // Which entries of the call are deferred.
   std::vector<bool> Lightest() const {
     const auto k = static_cast<size_t>(call_.experts_per_token);
     std::vector<bool> light(call_.experts.size());
     for (size_t t = 0; t < static_cast<size_t>(call_.tokens); ++t) {
       std::vector<std::pair<std::pair<float, ExpertId>, size_t>> order;
       for (size_t i = t * k; i < (t + 1) * k; ++i)
-        order.push_back({{call_.weights[i], -call_.experts[i]}, i});  // of equals the higher id first
+        order.push_back({{call_.weights[i], -call_.experts[i]}, i});  // ties go to the higher id
       std::sort(order.begin(), order.end());
       for (size_t i = 0; i < static_cast<size_t>(deferred_); ++i) light[order[i].second] = true;
     }
     return light;
   }
 
-  // Of the places that are, or are not, light.
+  // The sums over only the deferred entries, or over only the others.
   std::vector<float> Sums(const std::vector<bool>& light, bool wanted) const {
     std::vector<ExpertId> experts(call_.experts.begin(), call_.experts.end());
     for (size_t i = 0; i < experts.size(); ++i) {
@@ -72,7 +72,7 @@ class DelayingBackend final : public execution::ExpertBackend {
       const absl::Status done = executor->Execute({.layer = call_.layer,
                                                    .tokens = call_.tokens,
                                                    .experts_per_token = call_.experts_per_token,
-                                                   .exact = call_.exact,
+                                                   .batch_invariant = call_.batch_invariant,
                                                    .hidden = call_.hidden,
                                                    .experts = experts,
                                                    .weights = call_.weights},
@@ -87,7 +87,7 @@ class DelayingBackend final : public execution::ExpertBackend {
   const LayerId last_layer_;
   int deferred_ = 0;
   LayerCallView call_;
-  std::vector<float> late_;  // of the layer before
+  std::vector<float> late_;  // deferred sums of the layer before
 };
 
 }  // namespace numoe

@@ -1,9 +1,9 @@
-// Memory, transfers and synchronisation for kernel tests that run on a device and on its host twin alike.
+// Memory, transfers and synchronisation for kernel tests that run on a device and on a simulated one alike.
 //
-// A test states what it wants here and is linked with one of two implementations: device_buffer_host.cc
-// (memory of the host, exactly as large as asked for so that ASan sees overruns, filled with 0xff; launches
-// have run when they return) or the CUDA runtime's. Errors stop the process: a test has nothing to answer
-// them with. One thread.
+// A test is linked with one of two implementations: device_buffer_host.cc (memory of the host with exactly
+// the requested size, so that ASan sees overruns, filled with 0xff; launches have run when they return), or
+// device_buffer_cuda.cc, which uses the CUDA runtime. Errors end the process, because a test cannot handle
+// them. One thread.
 #pragma once
 
 #include <cstddef>
@@ -29,16 +29,16 @@ void Synchronise();
 /// On the host: runs `body` once per legal execution (tests/cuda_host/schedule.h). On a device: once.
 void RunUnderAllSchedules(const std::function<void()>& body);
 
-/// Loads of matrix rows from shared memory that `body` makes, and how many met a bank conflict. Only the host
-/// counts them: on a device `body` runs and the answer is nullopt.
+/// The number of loads of matrix rows from shared memory that `body` makes, and how many had a bank conflict.
+/// Only the host counts them: on a device `body` runs and the result is nullopt.
 struct BankConflictCount {
   uint64_t loads = 0;
   uint64_t conflicts = 0;
 };
 std::optional<BankConflictCount> CountBankConflicts(const std::function<void()>& body);
 
-/// `size` values of T on the device, for the lifetime of the object; new ones are NaN (0xff bytes), so that a
-/// kernel that reads what nobody wrote is found. The address is 256-byte aligned.
+/// `size` values of T on the device, for the lifetime of the object. New values are NaN (0xff bytes), so that
+/// a kernel that reads values before they are written is noticed. The address is 256-byte aligned.
 template <class T>
 class DeviceBuffer {
  public:

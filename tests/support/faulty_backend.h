@@ -1,8 +1,8 @@
-// FaultyBackend: a real backend whose n-th call is lost, at its start or on its way back, and that sees to
-// the rules of calls, for tests.
+// FaultyBackend: passes calls to a real backend, loses one of them, at its start or on its way back, and
+// checks the rules of calls, for tests.
 //
-// Hands everything on to the backend it stands before, but for what it was told to lose: that is UNAVAILABLE,
-// as when a worker dies, and what was out is gone. Notes every call's layer and tokens. One thread.
+// The lost call is UNAVAILABLE, as when a worker dies, and a call that was sent is forgotten. It records the
+// layer and the tokens of every call. One thread.
 #pragma once
 
 #include <utility>
@@ -24,7 +24,7 @@ class FaultyBackend final : public execution::ExpertBackend {
 
   explicit FaultyBackend(execution::ExpertBackend& inner) : inner_(inner) {}
 
-  /// The call after so many more is lost.
+  /// Loses one call, after this number of further calls.
   void Lose(int calls, At at) {
     left_ = calls;
     at_ = at;
@@ -53,14 +53,14 @@ class FaultyBackend final : public execution::ExpertBackend {
   bool Ready() const override { return inner_.Ready(); }
 
  private:
-  // A call counts where it may be lost.
+  // Counts a call at the point where it may be lost.
   bool Lost(At at) { return at_ == at && left_ >= 0 && left_-- == 0; }
 
   execution::ExpertBackend& inner_;
   int left_ = -1;
   At at_ = At::kStart;
   bool out_ = false;
-  size_t tokens_ = 0;  // values of the call that is out
+  size_t tokens_ = 0;  // values of the call that was sent
   std::vector<Call> calls_;
 };
 

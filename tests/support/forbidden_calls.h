@@ -1,7 +1,7 @@
-// Runs something as in a container whose seccomp profile forbids a system call.
+// Runs a function as in a container whose seccomp profile forbids a system call.
 //
-// The filter holds for one thread and those it starts, so the test process stays as it was. The call fails
-// with EPERM, as container runtimes have it.
+// The filter applies to one thread and the threads that it starts, not to the rest of the test process. The
+// call fails with EPERM, as with container runtimes.
 #pragma once
 
 #include <functional>

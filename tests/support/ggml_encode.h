@@ -1,7 +1,7 @@
-// Encoders of GGUF's block formats, for tests: plain rounding, no search for better scales.
+// Encoders of GGUF's block formats, for tests: simple rounding, without a search for better scales.
 //
 // The layouts are written here a second time, from ggml's headers, so that encoding and decoding
-// (common/formats/ggml_blocks.h) check each other; ggml_blocks_test.cc holds each format to its error. Pure
+// (common/formats/ggml_blocks.h) check each other; ggml_blocks_test.cc checks the error of each format. Pure
 // functions.
 #pragma once
 

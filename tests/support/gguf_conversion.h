@@ -1,9 +1,9 @@
 // Models for tests in two forms with the same weights: a GGUF file as llama.cpp's converters write it, and
 // safetensors with the values that the GGUF blocks stand for.
 //
-// ConvertToGguf reads any open checkpoint; RandomModel makes one. Rows that a type's blocks do not divide are
-// stored in a smaller type, as converters do. One thread; errors are CHECKs, as nothing here comes from
-// outside.
+// ConvertToGguf reads any open checkpoint; RandomModel makes one. Rows whose length is not a multiple of a
+// type's blocks are stored in a type with smaller blocks, as converters do. One thread; errors are CHECKs,
+// because no input comes from outside.
 #pragma once
 
 #include "common/weights/checkpoint.h"

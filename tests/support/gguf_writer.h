@@ -1,7 +1,7 @@
 // Writes small GGUF files for tests: any keys and tensors, as one file or in parts.
 //
 // Keys and tensors are written in the order in which they were added, tensors padded to 32 bytes. One thread;
-// errors are CHECKs, as nothing here comes from outside.
+// errors are CHECKs, because no input comes from outside.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace numoe {
 
 class GgufWriter {
  public:
-  /// Replaces a key that is there.
+  /// Replaces an existing key.
   void Set(const std::string& key, uint32_t value);
   void Set(const std::string& key, float value);
   void Set(const std::string& key, bool value);
@@ -27,7 +27,7 @@ class GgufWriter {
   void Set(const std::string& key, const char* value) { Set(key, std::string(value)); }
   void Set(const std::string& key, const std::vector<std::string>& values);
   void Set(const std::string& key, const std::vector<int32_t>& values);
-  /// Elements as they are stored.
+  /// The elements in their stored form.
   void SetRaw(const std::string& key, GgufType type, std::vector<std::byte> bytes);
   void Remove(const std::string& key);
 
@@ -38,7 +38,8 @@ class GgufWriter {
 
   std::vector<std::byte> Bytes() const;
   void Write(const std::filesystem::path& file) const;
-  /// DIR/STEM-0000I-of-0000N.gguf, tensors dealt out in turn; all keys in the first part.
+  /// Writes DIR/STEM-0000I-of-0000N.gguf, with the tensors distributed in turn and all keys in the first
+  /// part.
   void WriteParts(const std::filesystem::path& dir, const std::string& stem, int parts) const;
 
  private:

@@ -1,7 +1,7 @@
-// OneAnswer: a request's one choice with OpenAI's writer, fed token events by hand.
+// OneAnswer: the only choice of a request with OpenAI's writer; the test gives it the token events.
 //
-// What the engine and a GenerationTask do in a server, without either. `events` gathers what a stream would
-// have carried, without usage and [DONE].
+// It does what the engine and a GenerationTask do in a server. `events` collects the events of the stream,
+// without usage and [DONE].
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace numoe {
 
-/// A conversation that nobody began, for tests that need only what follows.
+/// An empty conversation, for tests that need only the answer.
 inline serving::GenerationRequest ChatOf(std::vector<std::string> stop = {}) {
   serving::GenerationRequest request;
   request.conversation.emplace();
@@ -45,7 +45,7 @@ class OneAnswer {
     events += last_events;
     return step.deltas;
   }
-  /// The same without writing events, which is most of the time.
+  /// The same without writing events, which takes most of the time.
   std::vector<text::AnswerDelta> TakeSilently(const engine::TokenEvent& event) {
     return choice_->Take(event).deltas;
   }

@@ -1,8 +1,8 @@
 """TCP ports for the daemons of tests. Standard library only.
 
-A port is drawn from outside the kernel's ephemeral range: a port inside it (what bind to port 0 gives) may be taken as
-the source port of anybody's connection between its choice here and the daemon's own bind. Where the range is nearly
-everything, as on some tuned servers, a port inside it has to do.
+Ports are chosen outside of the kernel's ephemeral range. A port inside it (such as bind to port 0 gives) may become the
+source port of any connection between its choice here and the daemon's own bind. If the range has nearly all ports, as on some
+tuned servers, a port inside it is used.
 """
 import random
 import socket
@@ -13,7 +13,7 @@ _reserved = []  # while this process lives, no other test process is given the s
 
 
 def _candidates():
-    """-> the ports to draw from."""
+    """-> the ports from which free ones are chosen."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
         first, last = map(int, f.read().split())
     outside = [port for port in _PORTS if not first <= port <= last]
@@ -21,7 +21,7 @@ def _candidates():
 
 
 def _reserve(port):
-    """-> whether port is free and now this process's; other processes see the name of an abstract socket."""
+    """-> whether the port is free and is now reserved by this process; other processes see an abstract socket of its name."""
     name = socket.socket(socket.AF_UNIX)
     try:
         name.bind(f"\0numoe-test-port-{port}")

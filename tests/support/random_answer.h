@@ -1,6 +1,7 @@
-// Random answers of every model's format, sense and nonsense, and their tokens cut into random events.
+// Random answers in every model's format, well-formed and malformed, with their tokens divided into random
+// events.
 //
-// For the tests that hold what a stream adds up to against the whole answer, in every API's dialect.
+// For the tests that compare the sum of a stream with the whole answer, in every API's dialect.
 #pragma once
 
 #include <functional>
@@ -17,14 +18,14 @@ namespace numoe {
 struct SaidFormat {
   const char* name;
   std::vector<std::string> control;
-  std::string call;  // a good one
+  std::string call;  // a well-formed one
 };
 
 /// Kimi's, DeepSeek's and Qwen's.
 const std::vector<SaidFormat>& SaidFormats();
 /// A sequence of whole calls, reasoning, pieces of both, and single control tokens.
 std::string RandomAnswer(const SaidFormat& format, std::mt19937& random);
-/// A request with a tool or without, with stop strings or without.
+/// A request with or without a tool, and with or without stop strings.
 serving::GenerationRequest RandomRequest(std::mt19937& random);
 
 using WriterFactory = std::function<std::unique_ptr<serving::AnswerWriter>(const serving::GenerationRequest&,
@@ -36,7 +37,7 @@ struct SaidTwice {
   std::string whole;
   text::ParsedAnswer answer;
 };
-/// One random answer, streamed by one writer and told whole by another.
+/// One random answer, streamed by one writer and sent as a whole by another.
 SaidTwice SayTwice(const SaidFormat& format, const serving::GenerationRequest& request,
                    const WriterFactory& write, std::mt19937& random);
 

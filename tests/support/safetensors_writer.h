@@ -1,8 +1,8 @@
 // Writes small checkpoints for tests: any tensors, and random linear layers in every published weight format.
 //
-// Write() puts the tensors into DIR/model.safetensors as the format asks (contiguous, header padded to 8
-// bytes). The random layers draw from one generator, so the same seed gives the same file. One thread; errors
-// are CHECKs, as nothing here comes from outside.
+// Write() writes the tensors into DIR/model.safetensors as the format requires (contiguous, header padded to
+// 8 bytes). All random layers use one generator, so the same seed gives the same file. One thread; errors are
+// CHECKs, because no input comes from outside.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class SafetensorsWriter {
 
   void Add(const std::string& name, DType dtype, const Shape& shape, std::vector<std::byte> data);
   void Remove(const std::string& name);
-  /// The stored bytes, to be changed by tests of bad files.
+  /// The stored bytes, which tests of malformed files change.
   std::vector<std::byte>& Bytes(const std::string& name);
 
   /// Tensors of linear layer `module` [rows, cols] with weights of about `scale`: kBF16; kFp8Block with F32
@@ -44,14 +44,14 @@ class SafetensorsWriter {
   std::mt19937 random_;
 };
 
-/// The values as they lie in memory, which is how a file of this machine holds them.
+/// The bytes of the values in memory, which are those of a file on this machine.
 template <typename T>
 std::vector<std::byte> BytesOf(const std::vector<T>& values) {
   const auto* begin = reinterpret_cast<const std::byte*>(values.data());
   return {begin, begin + values.size() * sizeof(T)};
 }
 
-/// A fresh folder, removed with everything in it at the end of the test.
+/// An empty temporary folder, which is removed with its contents at the end of the test.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path());
@@ -60,7 +60,7 @@ class TemporaryFolder {
   ~TemporaryFolder();
 
   const std::filesystem::path& path() const { return path_; }
-  /// Writes `text` and the end of a line into a file below the folder, and makes the folders that it lies in.
+  /// Writes `text` and a line end into a file below the folder, and makes the file's folders.
   void WriteLine(const std::filesystem::path& file, const std::string& text) const;
 
  private:

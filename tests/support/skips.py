@@ -1,10 +1,10 @@
-"""What the Python test runners say of the tests that skipped, and which of those skips are failures.
+"""Prints the tests that were skipped by a Python test runner, and decides which of these skips are failures.
 
-A reason that begins with "not installed" or "not built" names something that this machine could have: where NUMOE_REQUIRE=1
-is set (the gate in CI sets it) such a skip is a failure. Any other reason names hardware, a kernel or privileges that the
-machine lacks, and stays a skip. tests/support/test_main.cc does the same for GoogleTest.
+A reason that begins with "not installed" or "not built" names something that this machine could have. With NUMOE_REQUIRE=1
+(which the gate in CI sets) such a skip is a failure. Any other reason names hardware, a kernel or privileges that the
+machine lacks, and remains a skip. tests/support/test_main.cc does the same for GoogleTest.
 
-As a program: skips.py MODULE...   runs the modules' tests like `python3 -m unittest` in the present folder.
+As a program: skips.py MODULE...   runs the modules' tests like `python3 -m unittest` in the current folder.
 """
 import os
 import sys
@@ -18,7 +18,7 @@ def required():
 
 
 def status_of(name, reason):
-    """Says that NAME was skipped; -> the exit status that the skip alone deserves."""
+    """Prints that NAME was skipped; -> the exit status for this skip alone."""
     reason = " ".join(reason.split())
     print(f"SKIPPED {name}: {reason}", file=sys.stderr)
     if not (required() and reason.startswith(AVOIDABLE)):

@@ -1,4 +1,4 @@
-// The events of a stream that has names for them: "event: NAME", "data: JSON", an empty line.
+// Reads the events of a stream with named events: "event: NAME", "data: JSON", an empty line.
 //
 // Checks the framing, and that the name is the JSON's type (NUMOE_CHECK). Pure function.
 #pragma once

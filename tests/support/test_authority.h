@@ -1,6 +1,6 @@
 // A certificate authority for tests: its own certificate, and those that it issues, as PEM texts.
 //
-// Keys are P-256, made anew each time. One thread; errors are CHECKs, as nothing here comes from outside.
+// Keys are P-256 and different each time. One thread; errors are CHECKs, because no input comes from outside.
 #pragma once
 
 #include <openssl/x509.h>
@@ -16,8 +16,8 @@ namespace numoe {
 
 struct TestLeaf {
   std::string name = "worker";                       // common name
-  std::string names = "DNS:localhost,IP:127.0.0.1";  // as OpenSSL's subjectAltName; "": none
-  int64_t from_s = -3'600, until_s = 3'600;          // from now
+  std::string names = "DNS:localhost,IP:127.0.0.1";  // as OpenSSL's subjectAltName; "" if it has none
+  int64_t from_s = -3'600, until_s = 3'600;          // relative to now
   std::string usage = "serverAuth,clientAuth";
 };
 

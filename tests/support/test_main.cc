@@ -1,12 +1,13 @@
-// main of every test program: GoogleTest's, and two options by which ctest runs the tests of one source file.
+// The main function of every test program: GoogleTest's, with two options for running the tests of one source
+// file.
 //
 //   --source=x_test.cc   runs the tests that this file defines, and fails if there are none. With a
 //                        --gtest_filter beside it, the filter alone decides.
 //   --list-sources       prints the names of all files that define tests
 //
 // At the end it prints a line `SKIPPED Suite.Name: reason` for every skipped test, which tests/run.sh shows.
-// A reason that begins with "not installed" names something that this machine could have: where
-// NUMOE_REQUIRE=1 is set (the gate in CI sets it), such a skip is a failure. tests/support/skips.py does the
+// A reason that begins with "not installed" names something that this machine could have. With
+// NUMOE_REQUIRE=1 (which the gate in CI sets) such a skip is a failure. tests/support/skips.py does the
 // same for the tests in Python.
 #include <cstdio>
 #include <cstdlib>
@@ -40,7 +41,7 @@ std::map<std::string, std::string> FiltersBySource() {
 // GoogleTest owns it; lives as long as the process.
 class SkipListener : public testing::EmptyTestEventListener {
  public:
-  // Whether a test skipped that may not skip here; complete once all tests have run.
+  // Whether a test was skipped that may not be skipped here; complete once all tests have run.
   bool forbidden_skip() const { return forbidden_skip_; }
 
  private:

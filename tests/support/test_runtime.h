@@ -1,7 +1,8 @@
-// The runtime that tests of the whole CUDA device run on: simulated, or a GPU's where they are built for one.
+// The runtime for tests of the whole CUDA device: a simulated one, or that of a GPU in tests that are built
+// for it.
 //
-// Linked from test_runtime_host.cc or test_runtime_cuda.cc. A machine without a GPU stops a test that was
-// built for one, with the reason. One at a time in a process.
+// Linked from test_runtime_host.cc or test_runtime_cuda.cc. A test that was built for a GPU ends on a machine
+// without one, and says why. A process has one runtime at a time.
 #pragma once
 
 #include <memory>

@@ -1,9 +1,9 @@
-"""Counts what the product's code asserts, in every 1000 lines of each room: NUMOE_CHECK, NUMOE_DCHECK and static_assert.
+"""Counts the assertions in every 1000 lines of each room of the product: NUMOE_CHECK, NUMOE_DCHECK and static_assert.
 
-A line of code is one that is neither blank nor comment alone. Every room has at least SHARE assertions in 1000 lines, except
-those of assertions.txt, which may not fall below what is written there. SLACK lines of a room need none, so that a few plain
-lines may come before their assertions do. check(tidy, edges) says what it finds through tidy.say. What code believes and no
-input can break is asserted; input from outside gets an error instead (common/base/check.h).
+A line of code is neither blank nor a comment alone. Every room has at least SHARE assertions in 1000 lines, except those of
+assertions.txt, which may not fall below their number there. SLACK lines of a room need no assertion, so that a small change does not
+need one at once. check(tidy, edges) reports findings through tidy.say. Code asserts what no input can violate; input from outside
+gets an error instead (common/base/check.h).
 
 Prints the table of all rooms. Usage: assertions.py [ROOT]
 """
@@ -33,7 +33,7 @@ class Count:
 
 
 def count(tidy, edges):
-    """{room: Count} of the product's code; a macro's definition has lines and asserts nothing."""
+    """{room: Count} of the product's code; the definition of a macro counts as lines, and asserts nothing."""
     rooms = collections.defaultdict(Count)
     for path in tidy.code:
         if path.startswith(ROOMS):

@@ -1,9 +1,10 @@
-"""Checks the product's classes and names: a class has one place, a name means one thing.
+"""Checks the product's classes and names: a class is in one place, and a name has one meaning.
 
-A class's member functions are defined in one source file beside its declaration, and the lines of both together (the class, and
-each function from its head to its end) are at most LINES_MAX. Whatever grows beyond gives a responsibility to another class.
-A nested class is part of the class around it, unless it is defined apart from it. No two types have one qualified name, whichever programs they are linked
-into; those of unnamed namespaces belong to their file alone and are left out. check(tidy) says what it finds through tidy.say.
+The member functions of a class are defined in one source file beside its declaration, and the lines of both together (the class, and
+each function from its head to its end) are at most LINES_MAX. A larger class gives a responsibility to another class.
+A nested class is part of the class around it, unless it is defined separately. No two types have the same qualified name, whichever
+programs they are linked into; types in unnamed namespaces belong to their file and are left out. check(tidy) reports findings through
+tidy.say.
 
 Prints the longest classes. Usage: classes.py [ROOT]
 """
@@ -38,7 +39,7 @@ def without_arguments(head):
 
 
 def type_name(head):
-    """The name in the head of a class, struct, union or enum, perhaps qualified; empty where it has none, None for no such head."""
+    """The name in the head of a class, struct, union or enum, perhaps qualified; empty if it has no name, None for another head."""
     match = TYPE.match(without_arguments(head))
     if not match:
         return None
@@ -47,7 +48,7 @@ def type_name(head):
 
 
 def is_specialised(head):
-    """Whether it is another version of a template, for arguments of its own."""
+    """Whether it is a specialisation of a template."""
     return bool(re.match(r"\s*template\s*<", head) and re.search(r"\b(?:class|struct|union)\s+[\w:]+\s*<", head))
 
 
@@ -59,7 +60,7 @@ class Type:
 
 
 class Names:
-    """The types of a tree, and where their member functions are."""
+    """The types of a tree, and the places of their member functions."""
 
     def __init__(self, tidy):
         self.types = collections.defaultdict(list)  # by qualified name

@@ -1,7 +1,7 @@
-"""Checks that whoever reads a benchmark can get its program: every row of tests/bench/*.jsonl names a commit of the history.
+"""Checks that a reader of a benchmark can get its program: every row of tests/bench/*.jsonl names a commit of the history.
 
-A row with a "commit_note" says itself what became of its commit. Nothing is said where git does not know the whole history:
-there is none here, or the clone is shallow.
+A row with a "commit_note" explains itself what happened to its commit. The check reports nothing if git does not know the whole
+history, because there is no repository or the clone is shallow.
 
 The subject of a commit has at most SUBJECT_LENGTH_MAX characters, since longer ones are cut off in git's and GitHub's lists.
 This holds for the commits that come after the one that added RATCHET to the history; earlier commits cannot change any more.
@@ -21,7 +21,7 @@ def git(root, *arguments):
 
 
 def history(root):
-    """The ids of all commits that HEAD comes from, sorted; None where git does not know them."""
+    """The ids of all commits from which HEAD descends, sorted; None if git does not know them."""
     try:
         if git(root, "rev-parse", "--is-shallow-repository").strip() != "false":
             return None
@@ -31,7 +31,7 @@ def history(root):
 
 
 def is_in(commits, start):
-    """Whether one of the sorted ids begins so."""
+    """Whether one of the sorted ids begins with this text."""
     at = bisect.bisect_left(commits, start)
     return at < len(commits) and commits[at].startswith(start)
 

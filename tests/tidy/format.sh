@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the layout of all C++ sources that tidy.py knows with Debian 12's clang-format; --fix rewrites them. Says "SKIPPED"
-# without version 14, because other versions lay out some lines differently; where NUMOE_REQUIRE=1 that is a failure.
+# Checks the layout of all C++ sources that tidy.py knows with Debian 12's clang-format; --fix rewrites them. Without version 14 it
+# prints "SKIPPED", because other versions lay out some lines differently; with NUMOE_REQUIRE=1 that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 if ! clang-format --version 2>/dev/null | grep -q ' version 14\.'; then

@@ -1,7 +1,7 @@
-"""Keeps the compile times that were won: who includes heavy headers, how many programs of tests there are (heavy.txt).
+"""Keeps compile times short: limits how many files include heavy headers, and how many test programs there are (heavy.txt).
 
-check(tidy) says what it finds through tidy.say. A number may only shrink; a new room may add its one test program and gives the
-reason in heavy.txt: what exceeds a number is said, and so is a number that the tree has left behind, which must be lowered.
+check(tidy) reports findings through tidy.say. A number may only shrink; a new room may add its one test program and gives the
+reason in heavy.txt. The check reports everything that exceeds a number, and every number that is larger than necessary.
 """
 import functools
 import re
@@ -16,7 +16,7 @@ RULE = f"may only shrink; a new room may add its one test program and gives the 
 
 
 def read(tidy):
-    """({header or command(): (files, line)}, {name: (number, line)}) of heavy.txt; says which lines are neither."""
+    """({header or command(): (files, line)}, {name: (number, line)}) of heavy.txt; reports lines that are neither."""
     users, numbers = {}, {}
     for number, row in enumerate(tidy.lines(HEAVY), 1):
         if not row.strip() or row.startswith("#"):
@@ -55,7 +55,7 @@ def check_ratchet(tidy, name, found, allowed, line):
 
 
 def calls(tidy, command):
-    """[(path, line)] of a command in all files of CMake, which takes upper case and spaces before the bracket, too."""
+    """[(path, line)] of a command in all files of CMake, also in upper case and with spaces before the bracket."""
     call = re.compile(rf"\s*{command}\s*\(", re.I)
     return [(path, where) for path in tidy.files if path.endswith(("CMakeLists.txt", ".cmake"))
             for where, row in enumerate(tidy.lines(path), 1) if call.match(row)]

@@ -1,10 +1,10 @@
-"""Which sources of the product have a test of their name, so that whoever changes X/Y.cc finds what tests it at once.
+"""Checks which sources of the product have a test of the same name, so that a developer who changes X/Y.cc finds its test at once.
 
 The test of X/Y.cc is tests/unit/X/Y_test.cc, or Y_test.cc of a folder of tests/unit above that (one program of tests may
-serve several folders). Where X/Y.h exists the test includes it, since it would otherwise test something else.
+serve several folders). If X/Y.h exists, the test includes it, because it would otherwise test something else.
 
-Sources that are not counted, of two kinds: programs (main.cc, *_main.cc: tests/e2e runs them), and a source that is one
-algorithm compiled for one instruction set (*_scalar.cc, *_avx2.cc, ...: one test runs all of them).
+Two kinds of sources are not counted: programs (main.cc, *_main.cc, which tests/e2e runs), and sources that compile an algorithm for
+one instruction set (*_scalar.cc, *_avx2.cc, ..., because one test runs all of them).
 
 check(tidy) compares the share with the number in pairs.txt, which may only grow; table(tidy) prints it room by room.
 """

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Prints how many lines the compiler reads of the units that include the most, each compiled alone: preprocessed.py COMMANDS
 
-COMMANDS is the compile_commands.json of a build, whose folders of headers and whose definitions count. Empty lines and the
-preprocessor's own do not count. The units and their numbers are those of heavy.txt ("UNIT preprocessed-lines N"): a number
-may only shrink, and fails where its unit has 2 % more lines. They were counted with Debian 12's libraries, and on other
-systems nothing is judged: another Boost has other headers.
+COMMANDS is the compile_commands.json of a build; its folders of headers and its definitions are used. Empty lines and lines of the
+preprocessor do not count. The units and their numbers are those of heavy.txt ("UNIT preprocessed-lines N"): a number
+may only shrink, and the check fails if a unit has 2 % more lines. The numbers were counted with Debian 12's libraries; on other
+systems the check does nothing, because another version of Boost has other headers.
 """
 import concurrent.futures
 import json
@@ -51,7 +51,7 @@ def limits():
 
 
 def system():
-    """(ID, VERSION_ID) of os-release, empty where there is none."""
+    """(ID, VERSION_ID) of os-release, empty if the file does not exist."""
     try:
         release = platform.freedesktop_os_release()
     except OSError:

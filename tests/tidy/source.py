@@ -1,4 +1,4 @@
-"""C++ source as tidy.py sees it: text without comments and literals, and the scopes, functions and statements of it."""
+"""Reads C++ sources for tidy.py: the text without comments and literals, and its scopes, functions and statements."""
 import re
 
 TOKEN = re.compile(

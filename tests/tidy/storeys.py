@@ -1,9 +1,8 @@
 """Checks the storeys: a folder of coordinator/ has a namespace of its own, and no storey depends on one that depends on it.
 
-A storey is a folder of coordinator/: a room of layers.txt, or a folder of such rooms. What is in it is in the namespace
-numoe::STOREY or in one below that; what is in expert_worker/ is in numoe::worker, and what is in common/ is in none of these.
-numoe::limits is open to every room. The tests of a room are in the namespace of that room. check(tidy, edges) says what it finds
-through tidy.say.
+A storey is a folder of coordinator/: a room of layers.txt, or a folder of such rooms. Its code is in the namespace numoe::STOREY or in
+one below that; the code of expert_worker/ is in numoe::worker, and that of common/ in none of these. Every room may use
+numoe::limits. The tests of a room are in the namespace of that room. check(tidy, edges) reports findings through tidy.say.
 """
 import re
 
@@ -19,7 +18,7 @@ def storey_of(room):
 
 
 def namespace_of(path):
-    """The namespace of a source file; None where none is demanded."""
+    """The required namespace of a source file; None if it may have any."""
     path = path.removeprefix("tests/unit/")
     if path.startswith("expert_worker/"):
         return WORKER
@@ -33,7 +32,7 @@ def is_within(namespace, outer):
 
 
 def check_order(tidy, layers, edges):
-    """No circle among storeys: `edges` between rooms, seen from further away."""
+    """Reports cycles among storeys; `edges` are the dependencies between rooms."""
     below = {}
     for room, targets in edges.items():
         storey = storey_of(room)

@@ -1,7 +1,8 @@
 """Compares the DEPS of every target of the product with layers.txt, as common/cmake/NumoeTargets.cmake promises.
 
-A target belongs to the room whose CMakeLists.txt declares it. What it links of ours must be of the same room, of common/base,
-or of a room that layers.txt lets its own include. check(tidy, edges, room_of) says what it finds through tidy.say.
+A target belongs to the room whose CMakeLists.txt declares it. The targets of this project that it links must belong to the same room,
+to common/base, or to a room that its own may include according to layers.txt. check(tidy, edges, room_of) reports findings through
+tidy.say.
 """
 import re
 
@@ -11,7 +12,7 @@ WORDS = {"PUBLIC", "PRIVATE", "INTERFACE", "STATIC", "OBJECT", "IMPORTED", "GLOB
 
 
 def without_comments(text):
-    """Keeps lines in their places."""
+    """Removes comments without changing line numbers."""
     return re.sub(r"#[^\n]*", "", text)
 
 
@@ -35,7 +36,7 @@ def links(command, words):
 
 
 class Targets:
-    """Who declares which target; a name with ${variables} stands for every name that it can become."""
+    """The rooms that declare targets; a name with ${variables} stands for every name that it can become."""
 
     def __init__(self, tidy):
         self.exact, self.patterns = {}, []
@@ -56,7 +57,7 @@ class Targets:
         self.patterns.append((re.compile(r"\w+".join(parts)), path))
 
     def declared_in(self, name):
-        """The CMakeLists.txt that declares it; None for a library of others, or a name that a variable holds."""
+        """The CMakeLists.txt that declares a target; None for libraries of other projects, or a name in a variable."""
         if name in self.exact:
             return self.exact[name]
         return next((path for pattern, path in self.patterns if pattern.fullmatch(name)), None)

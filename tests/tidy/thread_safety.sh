@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Has Clang look at every product unit by itself: fails where a member is touched without the mutex that guards it
-# (common/base/mutex.h), and where a unit does not compile without a precompiled header, because it does not include
-# what it uses. All other warnings are gcc's business. Usage: thread_safety.sh [BUILD_DIR], build/release if none is
-# given, where proto/ must have been generated.
+# Checks every product unit by itself with Clang. It fails if a member is accessed without the mutex that guards it
+# (common/base/mutex.h), or if a unit does not compile without a precompiled header because it does not include
+# what it uses. gcc reports all other warnings. Usage: thread_safety.sh [BUILD_DIR] (default build/release), where
+# proto/ must have been generated.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${1:-build/release}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks the house: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README paths;
-heavy headers (heavy.py), what targets link (targets.py), commits that benchmarks name and subjects of commits (commits.py), how
-much each room asserts (assertions.py), sources without a test of their name (pairs.py), one place for a class and one meaning
-for a name (classes.py), a namespace for each storey (storeys.py), idioms that only this project uses (idioms.py).
+"""Checks the order of the source tree: layers, header contracts, sizes, raw prints, exceptions, unfinished work, dead files, README
+paths; heavy headers (heavy.py), the libraries of targets (targets.py), commits of benchmarks and subjects of commits (commits.py),
+the number of assertions in each room (assertions.py), sources without a test of the same name (pairs.py), one place for a class and
+one meaning for a name (classes.py), a namespace for each storey (storeys.py), idioms that only this project uses (idioms.py).
 
-Prints `file:line: problem` for each finding and exits 1 if there is any. With --files it prints which C++ sources there are
-instead, with --pairs room by room how many have a test of their name. Standard library only.
+Prints `file:line: problem` for each finding, and exits with 1 if there is any. With --files it prints the C++ sources instead, with
+--pairs how many sources of each room have a test of the same name. Standard library only.
 Usage: tidy.py [--files|--pairs] [ROOT]
 """
 import functools
@@ -54,7 +54,7 @@ class Tidy:
         self.ratchet = self.read_ratchet()
 
     def list_files(self):
-        """What git tracks or would add, and is there; every file outside build/ where git knows none of the tree."""
+        """The existing files that git tracks or would add; without a git repository every file outside build/."""
         files = set()
         try:
             listing = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True,
@@ -146,14 +146,14 @@ class Tidy:
 
     @staticmethod
     def room_folder(edges, path):
-        """The folder that must be a room of the table: two names deep, three where that is a folder of rooms."""
+        """The folder that must be a room of the table: two names deep, or three if the folder contains rooms."""
         folders = os.path.dirname(path).split("/")
         two = "/".join(folders[:2])
         return "/".join(folders[:3]) if two not in edges and any(room.startswith(two + "/") for room in edges) else two
 
     @staticmethod
     def room_of(edges, path):
-        """The innermost folder above it that the table has; empty where there is none."""
+        """The innermost folder above it that is in the table; empty if there is none."""
         folder = os.path.dirname(path)
         while folder and folder not in edges:
             folder = os.path.dirname(folder)
@@ -255,7 +255,7 @@ class Tidy:
                 self.say(path, 1, "no CMakeLists.txt builds this file")
 
     def is_built(self, path):
-        """A CMakeLists.txt above it names it, perhaps with ${variables} for parts of the name."""
+        """Whether a CMakeLists.txt above it names it, perhaps with ${variables} for parts of the name."""
         folder, name = os.path.split(path)
         rest = name
         while True:
@@ -269,7 +269,7 @@ class Tidy:
             rest = f"{last}/{rest}"
 
     def is_named_by_rule(self, path):
-        """A rule of a .cmake file compiles or includes it for every user of the rule."""
+        """Whether a rule of a .cmake file compiles or includes it for every user of the rule."""
         return any(re.search(rf"[/<]{re.escape(path)}\b", self.read(f)) for f in self.files if f.endswith(".cmake"))
 
     def check_readme(self):

@@ -40,7 +40,7 @@ CLEAN = {
 
 
 def findings(files):
-    """What tidy says of CLEAN with these files added or replaced (None: removed)."""
+    """The findings of tidy in CLEAN with these files added, replaced, or removed (None)."""
     with tempfile.TemporaryDirectory() as root:
         for path, text in {**CLEAN, **files}.items():
             if text is None:
@@ -346,7 +346,7 @@ class TidyTest(unittest.TestCase):
 
 class FilesTest(unittest.TestCase):
     def listed(self, root):
-        """What tidy.py --files prints of a tree with five sources, one of them below build/."""
+        """tidy.py --files for a tree with five sources, one of them below build/."""
         for path in ("a.cc", "sub/with space.h", "gone.cc", "ignored/b.cc", "build/c.cc", "a.py"):
             os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
             with open(os.path.join(root, path), "w", encoding="utf-8") as f:

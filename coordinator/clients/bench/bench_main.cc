@@ -1,8 +1,8 @@
-// numoe-bench: what a whole model reaches on this machine. The tool that compares with other engines.
+// numoe-bench: measures how fast a whole model runs on this machine, for comparisons with other engines.
 //
-// `model` runs a prompt and then greedy decoding of one sequence in this process, without a network, and
-// prints tokens a second with each part's share of the time. Weights may be random: only the dimensions
-// matter. The other subcommands are in NAME_bench.h.
+// `model` computes a prompt and then decodes one sequence greedily in this process, without a network, and
+// prints tokens per second with each part's share of the time. Weights may be random: only the dimensions
+// matter. The headers NAME_bench.h describe the other commands.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,12 +33,12 @@ struct ModelBenchOptions {
   LocalModelOptions local;
   int prefill = 512;
   int decode = 64;
-  int context = 0;  // tokens before the decoded ones; at least the prompt
+  int context = 0;  // tokens before the decoded ones, at least those of the prompt
   int chunk = 512;  // tokens of the prompt in one step
   bool json = false;
 };
 
-// A phase's time: the parts that the model reports, and sampling.
+// The time of a phase: the parts that the model reports, and sampling.
 class PhaseTimes {
  public:
   void Begin() {
@@ -57,7 +57,7 @@ class PhaseTimes {
     sampling_ += std::chrono::duration<double>(Clock::now() - start).count();
     return result;
   }
-  // Seconds since Begin, and each part's share of them by name; "other" is what no part accounts for.
+  // Returns the seconds since Begin and each part's share of them by name; "other" is the rest.
   std::pair<double, std::vector<std::pair<std::string, double>>> Shares() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     double other = seconds - sampling_;
@@ -83,6 +83,12 @@ class ModelBench {
   explicit ModelBench(const ModelBenchOptions& options) : options_(options) {}
 
   absl::Status Run() {
+    if (options_.context > 0 && options_.context < options_.prefill) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--context={}: expected at least --prefill={}, whose tokens are in the cache when decoding "
+          "begins",
+          options_.context, options_.prefill));
+    }
     LocalModelOptions local = options_.local;
     context_ = std::max(options_.prefill, options_.context);
     local.context_tokens = context_ + options_.decode;
@@ -95,7 +101,7 @@ class ModelBench {
       t = static_cast<TokenId>(random() % static_cast<unsigned>(model_->config().vocab_size));
     sampler_ = std::make_unique<execution::Sampler>(model_->config().vocab_size);
     RETURN_IF_ERROR(
-        model_->Run(absl::MakeConstSpan(prompt).subspan(0, 1), 0, 1).status());  // touches everything once
+        model_->Run(absl::MakeConstSpan(prompt).subspan(0, 1), 0, 1).status());  // reads all weights once
     times_.Begin();
     ASSIGN_OR_RETURN(TokenId next, Prefill(prompt, 0, options_.prefill));
     Report("prefill", options_.prefill, 0);
@@ -110,13 +116,13 @@ class ModelBench {
 
  private:
   absl::StatusOr<TokenId> Best(const execution::StepLogits& logits) {
-    NUMOE_CHECK(logits.rows == 1 && logits.drawn.empty()) << "the last token's logits were asked for";
+    NUMOE_CHECK(logits.rows == 1 && logits.drawn.empty()) << "the logits of the last token were requested";
     return times_.Sampling([&] {
       return sampler_->Sample(logits.values.last(static_cast<size_t>(logits.vocab_size)), {.temperature = 0});
     });
   }
 
-  // Prompt tokens [begin, end) in chunks; the token after them.
+  // Computes the prompt tokens [begin, end) in chunks; returns the next token.
   absl::StatusOr<TokenId> Prefill(absl::Span<const TokenId> prompt, int begin, int end) {
     NUMOE_CHECK(begin < end && static_cast<size_t>(end) <= prompt.size()) << begin << " to " << end;
     TokenId next = 0;
@@ -146,7 +152,7 @@ class ModelBench {
                           std::filesystem::weakly_canonical(options_.model).filename().string(),
                           options_.local.format, options_.local.dense_format, phase, tokens, context, seconds,
                           tokens / seconds)
-            : fmt::format("{}: {} tokens behind {} in {:.3f} s, {:.2f} tok/s\n", phase, tokens, context,
+            : fmt::format("{}: {} tokens after {} in {:.3f} s, {:.2f} tok/s\n", phase, tokens, context,
                           seconds, tokens / seconds);
     for (const auto& [name, share] : shares) {
       line += fmt::format(fmt::runtime(options_.json ? R"(, "{}_share": {:.4f})" : "  {:18}{:7.3f}\n"), name,
@@ -183,7 +189,7 @@ void AddModelBench(Flags& flags, ModelBenchOptions& o) {
   model.Add("activations", o.local.activations,
             "Precision of the activations: auto, bf16, fp32 (see numoe-coordinator --help)");
   model.Add("isa", o.local.isa, "Instruction set of the kernels: auto, scalar, avx2, avx512, amx");
-  model.Add("threads", o.local.threads, "Compute threads; 0: one for each CPU that this process may use")
+  model.Add("threads", o.local.threads, "Compute threads; 0: one for each core that this process may use")
       .Range(0, limits::kThreadsMax);
   model.AddSwitch("json", o.json, "Print the results as one JSON object per line");
 }
@@ -262,7 +268,10 @@ int main(int argc, char** argv) {
   if (status.ok() && text.Given()) return numoe::clients::RunTextBench(t);
   if (status.ok() && streams.Given()) return numoe::clients::RunStreamBench(many);
   if (status.ok() && device.Given()) return numoe::clients::RunDeviceBench(d);
-  if (status.ok() && serve.Given()) return numoe::clients::RunServeBench(s);
+  if (status.ok() && serve.Given()) {
+    status = numoe::clients::CheckServeFlags(serve, s);
+    if (status.ok()) return numoe::clients::RunServeBench(s);
+  }
   if (status.ok()) status = numoe::clients::ModelBench(o).Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "numoe-bench: %s\n", std::string(status.message()).c_str());

@@ -89,13 +89,13 @@ constexpr std::string_view kChinese =
     "严重的，由主管"
     "部门责令改正，处以罚款，并可以暂停相关业务、停业整顿；构成犯罪的，依法追究刑事责任。\n\n";
 
-// std::uniform_int_distribution differs between libraries.
+// Replaces std::uniform_int_distribution, whose results differ between libraries.
 size_t Below(std::mt19937& random, size_t n) {
   NUMOE_DCHECK_GT(n, size_t{0});
   return random() % n;
 }
 
-std::vector<std::string_view> Words(std::string_view text) {  // each with the white space behind it
+std::vector<std::string_view> Words(std::string_view text) {  // each with the white space after it
   std::vector<std::string_view> words;
   size_t begin = 0;
   for (size_t i = 1; i <= text.size(); ++i) {
@@ -142,7 +142,7 @@ std::string NewWord(std::mt19937& random) {
 
 std::string Chain(const std::vector<std::string_view>& units, size_t bytes, size_t new_word_every) {
   NUMOE_CHECK(!units.empty());
-  std::map<std::string_view, std::vector<size_t>> places;  // of what follows a unit
+  std::map<std::string_view, std::vector<size_t>> places;  // of each unit, the places after it
   for (size_t i = 0; i < units.size(); ++i) places[units[i]].push_back((i + 1) % units.size());
   std::mt19937 random(5);
   std::string text;

@@ -1,9 +1,10 @@
-// Texts to measure tokenisation with: megabytes of English and Chinese from a few paragraphs each.
+// Texts for measuring tokenisation: megabytes of English and Chinese, generated from a few paragraphs each.
 //
-// A chain over the passage (which word, or which Chinese character, follows which) makes text that reads
-// locally like the passage and repeats no sentence; one English word in twelve is a new one, a number or an
-// identifier, about what a few megabytes of natural text have. So no cache of words flatters, and runs of
-// Chinese are unique as they are in books. The same bytes on every machine.
+// A Markov chain over the passage (which word, or which Chinese character, follows which) makes text that
+// resembles the passage locally and repeats no sentence. One English word in twelve is a new word, a number
+// or an identifier, about as many as in a few megabytes of natural text. So a cache of words does not make
+// the result look better, and runs of Chinese are unique, as in books. The bytes are the same on every
+// machine.
 #pragma once
 
 #include <cstddef>

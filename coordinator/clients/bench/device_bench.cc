@@ -17,7 +17,7 @@ namespace numoe::clients {
 namespace {
 
 constexpr double kSecondsPerPoint = 1.5;
-constexpr size_t kColdBytes = 256 << 20;  // what an operation walks over, so that no cache helps it
+constexpr size_t kColdBytes = 256 << 20;  // an operation reads this much, so that no cache helps it
 
 struct MatrixShape {
   const char* name;
@@ -88,10 +88,10 @@ struct Work {
   std::string name;
   int tokens = 0;
   int context = 0;
-  std::string format;     // of what is read
-  double bytes = 0;       // that have to be read
-  double operations = 0;  // of the unit whose peak is `peak`
-  double peak = 0;        // tera-operations a second
+  std::string format;     // of the data that is read
+  double bytes = 0;       // that the operation has to read
+  double operations = 0;  // of the kind whose peak is `peak`
+  double peak = 0;        // tera-operations per second
 };
 
 class Bench {
@@ -116,7 +116,7 @@ class Bench {
   }
 
  private:
-  // Prints the median of `step`, which does the work once at its n-th place.
+  // Prints the median time of `step(n)`, which does the work once on the n-th copy of the data.
   void Measure(const Work& work, const std::function<void(int n)>& step) {
     NUMOE_CHECK(work.bytes > 0 && work.operations > 0 && work.peak > 0) << work.name;
     std::vector<double> times, bandwidths, shares;
@@ -184,7 +184,7 @@ class Bench {
   }
 
   absl::Status RunLinear(MatrixShape matrix) {
-    // A head is too large for its random bits; the limits are the same for a part of it.
+    // There are too few random bits for a whole head; the limits are the same for a part of it.
     matrix.rows = std::min(matrix.rows,
                            static_cast<int>(bits_.size() / 2 / static_cast<size_t>(matrix.cols)) / 128 * 128);
     NUMOE_CHECK_GT(matrix.rows, 0) << matrix.name;
@@ -199,9 +199,9 @@ class Bench {
                             out = device_.store().NewTensor(matrix.rows);
     for (const int tokens : options_.tokens) {
       const worker::Peaks peaks = limits_.MeasurePeaks(isa_);
-      const ActivationForm form = ChooseForm(isa_, format, tokens, Precision::kFast);
-      const bool int8 = form == ActivationForm::kInt8 || form == ActivationForm::kInt8Pair ||
-                        form == ActivationForm::kInt16;
+      const ActivationFormat x_format = ChooseActivationFormat(isa_, format, tokens, Precision::kFast);
+      const bool int8 = x_format == ActivationFormat::kInt8 || x_format == ActivationFormat::kInt8Pair ||
+                        x_format == ActivationFormat::kInt16;
       const execution::StepLayout layout = Layout(tokens, tokens, 1);
       const std::unique_ptr<execution::Step> running = device_.Begin(layout);
       Measure({.name = matrix.name,
@@ -234,7 +234,8 @@ class Bench {
     return device_.ReserveKvCache(size);
   }
 
-  // With both halves of kv_b_proj, in whichever form the device chooses. Their one copy stays in caches.
+  // Includes both halves of kv_b_proj, in the form that the device chooses. Their one copy stays in the
+  // caches.
   absl::Status RunLatentAttention() {
     const Shape& s = shape_;
     NUMOE_CHECK(s.value_in_key && cache_.layers > 0) << "RunAttention has reserved the cache";
@@ -284,7 +285,7 @@ class Bench {
       for (const int tokens : options_.tokens) {
         if (tokens > context) continue;
         const worker::Peaks peaks = limits_.MeasurePeaks(isa_);
-        double pairs = 0;  // of a token and a position it sees
+        double pairs = 0;  // of a token and a position that it attends to
         for (int t = 0; t < tokens; ++t) pairs += context - t;
         const execution::StepLayout layout = Layout(tokens, context, blocks_);
         const std::unique_ptr<execution::Step> running = device_.Begin(layout);
@@ -320,7 +321,7 @@ class Bench {
   std::vector<float> scales_;
   execution::Cache cache_;
   int blocks_ = 0;
-  double row_bytes_ = 0;  // of a token's keys and values in the cache
+  double row_bytes_ = 0;  // bytes of a token's keys and values in the cache
   const char* cache_name_ = "";
 };
 
@@ -333,7 +334,7 @@ absl::Status RunAll(const DeviceBenchOptions& options) {
   }
   ASSIGN_OR_RETURN(const Isa isa, SelectIsa(options.isa));
   std::optional<WeightFormat> dense_format;
-  if (options.dense_format != "fp8") {  // which is held as it is published
+  if (options.dense_format != "fp8") {  // which is stored as published
     ASSIGN_OR_RETURN(dense_format, ParseWeightFormat(options.dense_format));
   }
   ASSIGN_OR_RETURN(const std::vector<int> cpus, worker::BenchCpus(options.threads));

@@ -1,9 +1,9 @@
-// `numoe-bench device`: the CPU device's operations against this machine's limits, at real dimensions.
+// `numoe-bench device`: compares the CPU device's operations with this machine's limits, at real dimensions.
 //
-// Dense products and attention, each for one token and for many, through the device that serves. A limit is
-// the larger of what reading the bytes and what the arithmetic would take at best, both measured beside each
-// point; weights and caches are larger than any cache of the CPU and walked round robin. Prints a table, or
-// one JSON object per line.
+// It measures dense products and attention, each for one token and for many, with the device that serves. The
+// limit is the larger of the times that reading the bytes and the arithmetic would take at best, both
+// measured next to each point. Weights and caches are larger than any cache of the CPU and are used in turn.
+// It prints a table, or one JSON object per line.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ struct DeviceBenchOptions {
   std::string kv_cache_dtype = "bf16";  // bf16 | fp8_e4m3
   std::string isa = "auto";
   std::vector<int> tokens = {1, 512};
-  std::vector<int> contexts = {8192};  // of attention, the step's tokens included
+  std::vector<int> contexts = {8192};  // of attention, including the step's tokens
   int threads = 0;
   bool json = false;
 };
 
-/// The program's exit code.
+/// Returns the program's exit code.
 int RunDeviceBench(const DeviceBenchOptions& options);
 
 }  // namespace numoe::clients

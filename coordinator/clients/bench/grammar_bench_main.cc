@@ -1,10 +1,10 @@
-// numoe-grammar-bench: what structured output costs at a model's vocabulary.
+// numoe-grammar-bench: measures what structured output costs with a model's vocabulary.
 //
-// For each schema: how long it takes to compile, and how long masks take (FillMask and Accept together) along
-// documents drawn from the masks, masks that are computed on first use included. Draws lean towards tokens
-// that end strings and members, so that documents look like documents. Times are CPU time of this thread, so
-// that a busy machine does not show in them. The heads of tool calls, which nothing is compiled for, come
-// last.
+// For each schema it measures the time to compile it, and the time of masks (FillMask and Accept together)
+// while documents are sampled from the masks, including masks that are computed on first use. Sampling
+// prefers tokens that end strings and members, so that the documents look realistic. Times are CPU time of
+// this thread, which other load on the machine hardly changes. The heads of tool calls, for which nothing is
+// compiled, come last.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ double Percentile(std::vector<double>& values, double share) {
   return values[place];
 }
 
-// Properties of all kinds that tool definitions have.
+// Properties of all kinds that occur in tool definitions.
 std::string WideSchema(int properties) {
   std::string schema = R"({"type":"object","additionalProperties":false,"properties":{)", required;
   for (int i = 0; i < properties; ++i) {
@@ -80,7 +80,7 @@ std::string WideSchema(int properties) {
 
 constexpr size_t kTools = 128;
 
-// As many as OpenAI takes, which begin alike.
+// As many as OpenAI's API takes, with names that begin alike.
 std::vector<std::string> ToolNames() {
   std::vector<std::string> names;
   for (const char* verb : {"get", "list", "create", "delete", "update", "search", "read", "write"}) {
@@ -92,7 +92,7 @@ std::vector<std::string> ToolNames() {
   return names;
 }
 
-// Qwen3's calls of any of them.
+// Calls of any of them in Qwen3's format.
 text::GrammarSource AnyCall() {
   text::GrammarSource call{.kind = Kind::kJsonObject, .text = "", .before = ToolNames(), .after = "}\n"};
   for (std::string& before : call.before)
@@ -173,7 +173,7 @@ class GrammarBench {
     std::fflush(stdout);
   }
 
-  // Kimi's heads of the same tools, from nothing to a whole one.
+  // The heads of calls of the same tools in Kimi's format, from none to a complete one.
   void MeasureHeads() {
     std::vector<std::string> heads = ToolNames();
     for (std::string& head : heads) head = fmt::format("functions.{}:12", head);
@@ -214,7 +214,7 @@ class GrammarBench {
     return absl::OkStatus();
   }
 
-  // Uniform among the allowed tokens, or, one time in three, among those that end something.
+  // Draws uniformly from the allowed tokens, or one time in three from those that end something.
   TokenId Draw(const std::vector<uint64_t>& mask) {
     NUMOE_DCHECK_EQ(mask.size(), ending_.size());
     std::vector<uint64_t> ends(mask.size());
@@ -243,7 +243,7 @@ class GrammarBench {
   const Options& options_;
   std::shared_ptr<const text::GrammarVocabulary> vocabulary_;
   std::mt19937_64 random_{1};
-  std::vector<uint64_t> ending_;  // tokens with a character that ends something
+  std::vector<uint64_t> ending_;  // mask of the tokens with a character that ends something
 };
 
 }  // namespace

@@ -29,10 +29,7 @@ absl::StatusOr<std::unique_ptr<LocalModel>> LocalModel::Load(const std::filesyst
                     options.deferred_experts, config.experts_per_token));
   }
   ASSIGN_OR_RETURN(const Topology topology, DetectTopology());
-  std::vector<int> cpus;
-  for (const NumaNode& node : topology.nodes) cpus.insert(cpus.end(), node.cpus.begin(), node.cpus.end());
-  NUMOE_CHECK(!cpus.empty()) << "a topology has a CPU";
-  if (options.threads > 0) cpus.resize(static_cast<size_t>(options.threads), cpus.back());
+  const std::vector<int> cpus = ComputeCpus(topology.nodes, options.threads);
   ASSIGN_OR_RETURN(local->executor_,
                    worker::ExpertExecutor::Load(
                        *checkpoint, config,

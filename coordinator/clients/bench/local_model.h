@@ -1,7 +1,7 @@
-// LocalModel: the whole model in one process, coordinator's and workers' share, without a network.
+// LocalModel: a whole model in one process, with the parts of coordinator and workers and without a network.
 //
-// For tools that judge or time the model itself. The experts are computed by one executor with all of every
-// expert; the rest by the CPU device. One thread.
+// For tools that evaluate or time the model itself. One executor with complete experts computes the experts,
+// and the CPU device computes the rest. For use by one thread.
 #pragma once
 
 #include <filesystem>
@@ -23,22 +23,22 @@ struct LocalModelOptions {
   std::string kv_cache_dtype = "auto";  // ParseCacheType
   std::string isa = "auto";
   std::string activations = "auto";        // auto | bf16 | fp32
-  int threads = 0;                         // 0: every CPU this process may use
-  int context_tokens = 2048;               // of the one sequence it runs
-  int step_tokens = 2048;                  // of its largest step
+  int threads = 0;                         // 0: every CPU that this process may use
+  int context_tokens = 2048;               // of the one sequence
+  int step_tokens = 2048;                  // of the largest step
   int deferred_experts = 0;                // ModelOptions::deferred_experts, in all steps
   execution::StepClock::Observer observe;  // ModelOptions::observe
 };
 
 class LocalModel {
  public:
-  /// Errors are those of the checkpoint, the executor and the device.
+  /// Returns the errors of the checkpoint, the executor and the device.
   static absl::StatusOr<std::unique_ptr<LocalModel>> Load(const std::filesystem::path& dir,
                                                           const LocalModelOptions& options);
 
-  /// One step of the one sequence: `tokens` at `position`, behind what earlier steps ran there. Logits of the
-  /// last `logits_last` of them, valid until the next call. position + tokens is at most context_tokens,
-  /// tokens at most step_tokens.
+  /// Runs one step of the one sequence: `tokens` at `position`, after the tokens of earlier steps. Returns
+  /// the logits of the last `logits_last` of them, valid until the next call. REQUIRES: position + tokens is
+  /// at most context_tokens, and tokens at most step_tokens.
   absl::StatusOr<execution::StepLogits> Run(absl::Span<const TokenId> tokens, int64_t position,
                                             int logits_last);
 

@@ -69,8 +69,8 @@ void PacedEngine::Emit(int stream) {
   s.on_event({.sequence = s.id, .tokens = {options_.token}, .error = {}});
 }
 
-// Where it fell behind, because handing out is slow or a CPU is not to be had, it hands out at once what is
-// due.
+// If the thread is late, because emitting is slow or it did not get a CPU, it emits at once all tokens that
+// are due.
 void PacedEngine::Run() {
   NUMOE_CHECK(options_.tokens_per_second > 0 && options_.sequences_max > 0);
   const int64_t turn_ns = 1'000'000'000 / options_.tokens_per_second;

@@ -1,11 +1,13 @@
-// numoe-perplexity: what an expert format does to a model, in numbers that do not depend on sampling.
+// numoe-perplexity: measures how a format of the experts changes a model, with numbers that do not depend on
+// sampling.
 //
-// Runs every document of a text through the model once for each format and once for the reference format, and
-// prints the perplexity, the mean KL divergence of the next-token distributions from the reference's
-// (sum of p_ref * ln(p_ref / p), in nats per token), and the share of tokens where both would choose the
-// same. The text is JSON lines, one document each, control tokens recognised: {"text": "..."}, or
-// {"parts": [{"text": "...", "judged": true}, ...]}, where only the tokens of judged parts count: of a
-// conversation what the model says and not what users say. Parts are tokenised one by one.
+// It computes every document of a text once with each format and once with the reference format. It prints
+// the perplexity, the mean KL divergence of the next-token distributions from those of the reference (the sum
+// of p_ref * ln(p_ref / p), in nats per token), and the share of tokens for which both would choose the same
+// next token.
+// The text is JSON lines with one document each, in which control tokens are recognised: {"text": "..."}, or
+// {"parts": [{"text": "...", "judged": true}, ...]}. Only the tokens of judged parts count: in a
+// conversation, the model's messages and not those of users. Each part is tokenised separately.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +51,7 @@ struct Score {
 
 struct Document {
   std::vector<TokenId> tokens;
-  std::vector<bool> judged;  // [tokens] whether predicting it counts
+  std::vector<bool> judged;  // [tokens] whether its prediction counts
 };
 
 absl::Status AddPart(const nlohmann::json& part, bool judged, const std::string& place,
@@ -74,7 +76,7 @@ absl::StatusOr<Document> ReadDocument(const nlohmann::json& object, const std::s
     return document;
   }
   if (!object["parts"].is_array())
-    return absl::InvalidArgumentError(place + ": parts is no array, expected objects with a text each");
+    return absl::InvalidArgumentError(place + ": parts is not an array, expected [{\"text\": ...}, ...]");
   for (const nlohmann::json& part : object["parts"]) {
     const bool judged = part.is_object() && part.contains("judged") && part["judged"] == true;
     RETURN_IF_ERROR(AddPart(part, judged, place, tokenizer, document));
@@ -106,7 +108,7 @@ absl::StatusOr<std::vector<Document>> ReadDocuments(const PerplexityFlags& f,
   return documents;
 }
 
-// ln of the softmax of one row, and its largest element.
+// The logarithm of the softmax of one row, and the row's largest element.
 size_t LogSoftmax(absl::Span<const float> logits, std::vector<double>& out) {
   NUMOE_DCHECK(!logits.empty());
   const size_t best = static_cast<size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -139,7 +141,7 @@ absl::StatusOr<Score> Judge(LocalModel& reference, LocalModel& model,
       return absl::InvalidArgumentError(
           fmt::format("the model has {} tokens and the reference {}, expected the same", found.vocab_size,
                       expected.vocab_size));
-    NUMOE_CHECK(expected.rows == size && found.rows == size) << "every token's logits were asked for";
+    NUMOE_CHECK(expected.rows == size && found.rows == size) << "the logits of every token were requested";
     const auto row = [&](const execution::StepLogits& logits, size_t i) {
       const auto vocab = static_cast<size_t>(logits.vocab_size);
       return logits.values.subspan(i * vocab, vocab);

@@ -1,10 +1,10 @@
-// numoe-scheduler-bench: what a step costs beside the model.
+// numoe-scheduler-bench: measures what a step costs without the model.
 //
-// Runs the scheduler on a model that takes no time and has a vocabulary of 16, and times whole turns:
-// planning, block tables, the step's batch, drawing among 16 logits, publishing prefixes, metrics, handing
-// tokens out. One JSON line for each load. Times are CPU time of this thread, so that a busy machine shows
-// less in them; the scheduler itself is handed a clock that counts how often it is read, so that it always
-// does the same.
+// It runs the scheduler with a model that takes no time and has a vocabulary of 16, and times whole turns:
+// planning, block tables, the step's batch, sampling from 16 logits, publishing prefixes, metrics, sending
+// tokens to requests. It prints one JSON line for each load. Times are CPU time of this thread, which other
+// load on the machine hardly changes. The scheduler's clock counts its own calls, so that every run makes the
+// same decisions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ double Percentile(std::vector<double>& values, double share) {
   return values[place];
 }
 
-// Takes no time and wants every token to be kBestToken.
+// A model that takes no time and gives kBestToken the largest logit.
 class IdleModel final : public execution::Model {
  public:
   explicit IdleModel(int rows_max) : logits_(static_cast<size_t>(rows_max) * kVocab, 0.0f) {
@@ -72,10 +72,10 @@ class NoExperts final : public execution::ExpertBackend {
 struct Load {
   std::string name;
   int running = 256;
-  int waiting = 0;           // more of them, which find no place
-  int prompt_tokens = 1024;  // of each
+  int waiting = 0;           // further sequences, which have to wait
+  int prompt_tokens = 1024;  // of each sequence
   int kv_tokens = 1 << 20;
-  bool asking = false;  // penalties and log-probabilities
+  bool asking = false;  // requests use penalties and log-probabilities
 };
 
 class SchedulerBench {

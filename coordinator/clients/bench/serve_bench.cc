@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -12,6 +13,7 @@
 #include "common/base/check.h"
 #include "common/base/descriptors.h"
 #include "common/base/status.h"
+#include "common/base/unused_flags.h"
 #include "common/json/json_reader.h"
 #include "coordinator/clients/serving_load/arrivals.h"
 #include "coordinator/clients/serving_load/load_plot.h"
@@ -26,7 +28,7 @@ using nlohmann::ordered_json;
 constexpr int kWarmupOutputMax = 32;
 constexpr int kBarCells = 30;
 
-// The names by which the public bench clients call the two APIs, and whether it is chat.
+// The names of the two APIs in the public bench clients, and whether each is the chat API.
 const std::map<std::string, bool>& Backends() {
   static const std::map<std::string, bool> backends = {
       {"numoe", false},    {"openai", false},     {"openai-chat", true},    {"vllm", false},
@@ -36,7 +38,7 @@ const std::map<std::string, bool>& Backends() {
 
 std::string RateText(double rate) { return std::isinf(rate) ? "inf" : fmt::format("{:g}", rate); }
 
-// One load of several.
+// One of the loads.
 struct Load {
   double request_rate;
   int max_concurrency;  // 0: no limit
@@ -70,18 +72,19 @@ class ServeBench {
   absl::Status Prepare() {
     if (options_.request_rates.size() > 1 && options_.max_concurrencies.size() > 1)
       return absl::InvalidArgumentError(
-          "several of --request-rate and of --max-concurrency: give one of them alone");
+          "--request-rate and --max-concurrency both have several values: give several values to one of them "
+          "only");
     if (options_.dataset_name != "random" && options_.dataset_path.empty())
       return absl::InvalidArgumentError(
           fmt::format("--dataset-name {} needs --dataset-path", options_.dataset_name));
-    NUMOE_CHECK_EQ(Backends().count(options_.backend), 1u) << "the flag takes no other";
+    NUMOE_CHECK_EQ(Backends().count(options_.backend), 1u) << "the flag takes these names only";
     format_.chat = Backends().at(options_.backend);
     format_.ignore_eos = !options_.disable_ignore_eos;
     if (!options_.extra_request_body.empty()) {
       ASSIGN_OR_RETURN(format_.extra, ParseBoundedJson(options_.extra_request_body));
       if (!format_.extra.is_object())
         return absl::InvalidArgumentError(
-            "--extra-request-body is no JSON object, expected {\"name\": value}");
+            "--extra-request-body is not a JSON object, expected {\"name\": value}");
     }
     ASSIGN_OR_RETURN(
         const net::Url url,
@@ -109,12 +112,12 @@ class ServeBench {
     if (!by_server.ok())
       return Annotate(
           by_server.status(),
-          "the server cannot say how long prompts are; give --tokenizer MODEL_DIR, the served model's");
+          "the server cannot count the tokens of prompts; give the served model's folder as --tokenizer");
     counter_ = *std::move(by_server);
     return absl::OkStatus();
   }
 
-  // A load's own, and behind them those for warming up. Random prompts of different loads differ.
+  // Returns the load's requests, followed by those for warming up. Random prompts of different loads differ.
   absl::StatusOr<std::vector<LoadRequest>> Requests(size_t load) {
     const auto count = static_cast<size_t>(options_.num_prompts + options_.warmup_requests);
     if (options_.dataset_name == "random") {
@@ -142,7 +145,7 @@ class ServeBench {
 
   absl::Status WarmUp(const std::vector<LoadRequest>& requests) {
     if (options_.warmup_requests == 0) return absl::OkStatus();
-    NUMOE_CHECK(!requests.empty()) << "each data set has a request";
+    NUMOE_CHECK(!requests.empty()) << "each dataset has a request";
     LoadPlan plan{.format = format_};
     const size_t count = std::min(requests.size(), static_cast<size_t>(options_.warmup_requests));
     plan.requests.assign(requests.end() - static_cast<std::ptrdiff_t>(count), requests.end());
@@ -159,7 +162,7 @@ class ServeBench {
 
   absl::Status FlushCache() {
     const auto reply =
-        client_->FetchOk({.path = "/flush_cache", .post = true});  // SGLang's name, then vLLM's
+        client_->FetchOk({.path = "/flush_cache", .post = true});  // SGLang's name; vLLM's is below
     if (reply.status().code() != absl::StatusCode::kNotFound) return reply.status();
     return client_->FetchOk({.path = "/reset_prefix_cache", .post = true}).status();
   }
@@ -257,12 +260,12 @@ class ServeBench {
   bool all_answered_ = true;
 };
 
-// What is wrong with a rate, which may be infinite.
+// Returns what is wrong with a rate, which may be infinite; "" if nothing is.
 std::string CheckRate(const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
   if (!text.empty() && end == text.c_str() + text.size() && value > 0) return "";
-  return text + " is no number above 0, nor inf";
+  return text + " is neither a number above 0 nor inf";
 }
 
 void AddLoadFlags(Flags& serve, ServeBenchOptions& o) {
@@ -316,6 +319,7 @@ Flags& AddServeBench(Flags& flags, ServeBenchOptions& o) {
       .OneOf(backends);
   serve.Add("base-url", o.base_url,
             "URL of the server, http:// or https://; default: http://HOST:PORT from --host and --port");
+  serve.Add("url", o.base_url, "Another name of --base-url").HideDefault();
   serve.Add("host", o.host, "Host name or IP address of the server, unless --base-url is given");
   serve.Add("port", o.port, "Port of the server, unless --base-url is given").Range(1, 65535);
   serve.Add("model", o.model, "Name of the model in the API; default: the first model that the server lists");
@@ -357,6 +361,29 @@ Flags& AddServeBench(Flags& flags, ServeBenchOptions& o) {
   return serve;
 }
 
+absl::Status CheckServeFlags(const Flags& serve, const ServeBenchOptions& o) {
+  UnusedFlags unused(serve);
+  if (!o.base_url.empty()) {
+    for (const char* const flag : {"host", "port"})
+      unused.Add(flag, "does nothing with --base-url, which has both; leave one of them out");
+  }
+  if (o.dataset_name == "random") {
+    for (const char* const flag : {"dataset-path", "sharegpt-output-len"})
+      unused.Add(flag, "does nothing with --dataset-name=random; give --dataset-name=sharegpt or custom");
+  } else {
+    for (const char* const flag : {"random-input-len", "random-output-len", "random-range-ratio"})
+      unused.Add(flag, "does nothing without --dataset-name=random; leave it out");
+  }
+  if (o.output_file.empty())
+    unused.Add("output-details",
+               "does nothing without --output-file, to which the details are written; add it");
+  const auto at_once = [](double rate) { return std::isinf(rate); };
+  if (std::all_of(o.request_rates.begin(), o.request_rates.end(), at_once))
+    unused.Add("burstiness",
+               "does nothing without --request-rate, because all requests come at once; add it");
+  return unused.refusal();
+}
+
 int RunServeBench(const ServeBenchOptions& options) {
   RaiseDescriptorLimit();
   ServeBench bench(options);
@@ -364,7 +391,7 @@ int RunServeBench(const ServeBenchOptions& options) {
   if (status.ok()) return bench.all_answered() ? 0 : 1;
   const char* advice =
       status.code() == absl::StatusCode::kUnavailable
-          ? "; is the server there and ready? --base-url, or --host and --port, say where it is"
+          ? "; is the server running and ready? --base-url, or --host and --port, give its address"
           : "";
   std::fprintf(stderr, "numoe-bench serve: %s%s\n", std::string(status.message()).c_str(), advice);
   return 2;

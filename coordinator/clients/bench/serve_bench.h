@@ -1,29 +1,30 @@
-// `numoe-bench serve`: load on any OpenAI-compatible server, and what its clients see.
+// `numoe-bench serve`: sends load to any OpenAI-compatible server and reports what its clients see.
 //
 // Options and report fields are those of sglang.bench_serving and vllm bench serve. Several request rates, or
-// several concurrencies, are several loads one after the other: a JSON line and a table each, and together
-// the points of --plot. Needs no model in this process; --tokenizer reads one checkpoint's tokenizer.
+// several concurrencies, are run as several loads one after the other; each has a JSON line and a table, and
+// is a point of --plot. The process needs no model; --tokenizer reads the tokenizer of a checkpoint.
 #pragma once
 
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/base/flags.h"
 
 namespace numoe::clients {
 
 struct ServeBenchOptions {
   std::string backend = "numoe";
-  std::string base_url;  // empty: host and port
+  std::string base_url;  // if empty, host and port are used
   std::string host = "127.0.0.1";
   int port = 8080;
-  std::string model;  // empty: the server's first
+  std::string model;  // if empty, the server's first model is used
   std::string api_key;
   std::vector<std::string> headers;  // KEY=VALUE
   std::string dataset_name = "random";
   std::string dataset_path;
-  std::string tokenizer;  // empty: the server counts
+  std::string tokenizer;  // if empty, the server counts the tokens
   int num_prompts = 1000;
   int random_input_len = 1024;
   int random_output_len = 1024;
@@ -31,7 +32,7 @@ struct ServeBenchOptions {
   int sharegpt_output_len = 0;
   std::vector<double> request_rates = {std::numeric_limits<double>::infinity()};
   double burstiness = 1;
-  std::vector<int> max_concurrencies;  // empty: no limit
+  std::vector<int> max_concurrencies;  // no limit if empty
   uint64_t seed = 1;
   int warmup_requests = 1;
   bool flush_cache = false;
@@ -43,10 +44,13 @@ struct ServeBenchOptions {
   std::string plot;
 };
 
-/// The command, with flags that fill in the options.
+/// Adds the command with flags that fill in the options, and returns it.
 Flags& AddServeBench(Flags& flags, ServeBenchOptions& options);
 
-/// The program's exit code: 1 where a load had no request that succeeded, 2 where none could be made.
+/// INVALID_ARGUMENT names a flag that changes nothing when combined with the others. `serve` is the command.
+absl::Status CheckServeFlags(const Flags& serve, const ServeBenchOptions& options);
+
+/// Returns the program's exit code: 1 if no request of a load succeeded, 2 if no load could be run.
 int RunServeBench(const ServeBenchOptions& options);
 
 }  // namespace numoe::clients

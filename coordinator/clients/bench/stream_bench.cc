@@ -30,7 +30,7 @@ constexpr int kOpenSecondsMax = 60;
 constexpr char kBody[] = R"({{"messages": [{{"role": "user", "content": {}}}], "stream": true, )"
                          R"("max_tokens": 1000000, "ignore_eos": true, "seed": {}}})";
 
-// This process's threads whose name begins with "http-".
+// Returns this process's threads whose name begins with "http-".
 std::vector<pid_t> HttpThreads() {
   std::vector<pid_t> threads;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -51,7 +51,7 @@ double CpuSeconds(const std::vector<pid_t>& threads) {
   return sum;
 }
 
-// Bytes that are allocated, and those of the process that are in memory.
+// Allocated bytes, and the process's bytes in memory.
 struct Memory {
   double heap = 0;
   double resident = 0;
@@ -79,7 +79,7 @@ class StreamBench {
 
   ~StreamBench() {
     client_.CloseAll();
-    // Whoever posts to connections ends before the server does.
+    // The parts that post to connections end before the server does.
     if (server_ != nullptr) server_->Stop();
     if (service_ != nullptr) service_->Stop();
     engine_.reset();
@@ -106,10 +106,11 @@ class StreamBench {
     ASSIGN_OR_RETURN(const text::OutputFormat format, text::ChooseOutputFormat(*tokenizer_, "auto", "auto"));
     grammars_ = std::make_unique<text::GrammarCache>(text::GrammarVocabulary::Build(*tokenizer_, {}));
     std::vector<int> cpus = CpusOfThisThread();
-    if (cpus.size() < 2) return absl::InvalidArgumentError("two CPUs are needed: one is the server's alone");
+    if (cpus.size() < 2)
+      return absl::InvalidArgumentError("found one CPU, expected at least two: one is for the server alone");
     const std::vector<int> server_cpu = {cpus.front()};
     cpus.erase(cpus.begin());
-    NUMOE_CHECK(BindThread(pthread_self(), cpus));  // and every thread that is started from here
+    NUMOE_CHECK(BindThread(pthread_self(), cpus));  // also binds every thread that this one starts
     engine_ = std::make_unique<PacedEngine>(
         PacedEngineOptions{.sequences_max = o_.streams,
                            .tokens_per_second = o_.tokens_per_second,
@@ -147,7 +148,7 @@ class StreamBench {
     return absl::OkStatus();
   }
 
-  // Until each has brought an event.
+  // Reads until each stream has had an event.
   absl::Status OpenStreams() {
     NUMOE_CHECK(server_ != nullptr && begun_ == 0 && !measuring_);
     using Clock = std::chrono::steady_clock;
@@ -171,7 +172,7 @@ class StreamBench {
     if (n == 0) ++begun_;
     if (!measuring_ || n == 0) return;
     const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
-    // The first event has the role and no token.
+    // The first event has the role but no token.
     const int64_t emitted = engine_->EmittedAt(stream, n - 1);
     NUMOE_CHECK(0 < emitted && emitted <= now) << "token " << n - 1 << " of stream " << stream;
     lags_.push_back(static_cast<double>(now - emitted) / 1e6);
@@ -202,7 +203,7 @@ class StreamBench {
     std::fflush(stdout);
   }
 
-  // Clients that leave free everything that was theirs.
+  // When clients disconnect, everything that belonged to them is freed.
   absl::Status Close() {
     client_.CloseAll();
     for (int i = 0; i < 1000; ++i) {

@@ -1,9 +1,10 @@
-// `numoe-bench streams`: what many streams at once cost beside the model.
+// `numoe-bench streams`: measures the cost of many streams at the same time, without the model.
 //
-// The server with its real routes, over an engine that draws a token for each stream at a given rate out of
-// nothing (paced_engine.h), and a client that reads them all (stream_client.h), in one process. The server's
-// HTTP threads share one core, everything else has the others. Says how much of that core they take, what a
-// stream holds in memory, and how late a token is at its client, counted from the engine's handing it out.
+// One process has the server with its real routes, an engine that emits a token for each stream at a given
+// rate without computing anything (paced_engine.h), and a client that reads all streams (stream_client.h).
+// The server's HTTP threads share one core, and everything else uses the others. The benchmark reports how
+// much of that core the threads take, how much memory a stream takes, and the time from the engine's emitting
+// a token to the client's reading it.
 #pragma once
 
 #include <string>
@@ -11,18 +12,18 @@
 namespace numoe::clients {
 
 struct StreamBenchOptions {
-  std::string model;  // whose tokeniser and chat template are used
+  std::string model;  // folder of the tokeniser and the chat template
   int streams = 2000;
   int tokens_per_second = 1;  // of each stream
-  bool together = false;      // a token for every stream at the same moment, as a step of an engine that runs
-                              // all of them; else evenly spread
+  bool together = false;      // all streams get their token at the same moment, as in a step of an engine;
+                              // otherwise the tokens are evenly spread
   int prompt_bytes = 40;
   int seconds = 10;
   int http_threads = 2;
   bool json = false;
 };
 
-/// The program's exit code.
+/// Returns the program's exit code.
 int RunStreamBench(const StreamBenchOptions& options);
 
 }  // namespace numoe::clients

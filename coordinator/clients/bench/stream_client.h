@@ -1,8 +1,8 @@
-// StreamClient: one thread that reads any number of answers as they come.
+// StreamClient: one thread that reads any number of streamed answers.
 //
-// Each is a chat request of its own connection; the n-th event of stream s is reported when it is read.
-// Knows of the stream only where events end (an empty line), so that reading costs next to nothing. Not
-// thread-safe.
+// Each answer is a chat request with its own connection; the n-th event of stream s is reported when it is
+// read. The client only looks for the ends of events (an empty line), so that reading costs next to nothing.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ class StreamClient {
   StreamClient(const StreamClient&) = delete;
   StreamClient& operator=(const StreamClient&) = delete;
 
-  /// Asks 127.0.0.1:`port`; the stream's number is the count of those before it.
+  /// Sends a request to 127.0.0.1:`port`; the streams are numbered from 0.
   absl::Status Open(int port, const std::string& body);
-  /// Reads what comes for so long. UNAVAILABLE: the server closed a stream or answered something else.
+  /// Reads for this time. UNAVAILABLE: the server closed a stream or answered something else.
   absl::Status ReadFor(double seconds);
   void CloseAll();
 
@@ -33,8 +33,8 @@ class StreamClient {
   struct Stream {
     int socket = -1;
     int64_t events = 0;
-    bool answered = false;  // its status line has been seen
-    char last = 0;          // the byte before what comes next
+    bool answered = false;  // the status line has been read
+    char last = 0;          // the last byte that was read
   };
 
   absl::Status Read(int number);

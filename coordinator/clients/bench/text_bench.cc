@@ -28,7 +28,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kTextBytes = 4 << 20;
-constexpr size_t kRequestBytes = 64 << 10;  // of one call of the tokeniser: a long prompt
+constexpr size_t kRequestBytes = 64 << 10;  // text of one call of the tokeniser: a long prompt
 constexpr size_t kAnswerBytes = 256 << 10;
 constexpr int kMessages = 200;
 constexpr size_t kMessageBytes = 400;
@@ -36,7 +36,7 @@ static_assert(kMessages * kMessageBytes < kTextBytes, "every message has a text 
 static_assert(kAnswerBytes < kTextBytes && kRequestBytes < kTextBytes);
 constexpr double kSecondsPerFigure = 1.5;
 
-// The median of `work`'s seconds, over at least five repetitions.
+// Returns the median time of `work` in seconds over at least five repetitions.
 template <typename F>
 double MedianSeconds(F work) {
   using Clock = std::chrono::steady_clock;
@@ -56,7 +56,7 @@ double MedianSeconds(F work) {
   return *middle;
 }
 
-// `text` in pieces of about `bytes`, none ending within a character.
+// Divides `text` into pieces of about `bytes`, none of which ends within a character.
 std::vector<std::string_view> Pieces(std::string_view text, size_t bytes) {
   NUMOE_CHECK_GT(bytes, size_t{0});
   std::vector<std::string_view> pieces;
@@ -114,11 +114,12 @@ class TextBench {
     return Save(options_.save_tokens, name + ".ids", ids);
   }
 
-  // A conversation with tool calls and reasoning, the template's own form of arguments chosen by the caller.
+  // A conversation with tool calls and reasoning; the caller chooses the form of arguments that the template
+  // reads.
   ordered_json LongConversation() const {
     ordered_json messages = ordered_json::array();
     const std::vector<std::string_view> texts = Pieces(english_, kMessageBytes);
-    NUMOE_CHECK_GE(texts.size(), size_t{kMessages} + 4) << "the last round has texts, too";
+    NUMOE_CHECK_GE(texts.size(), size_t{kMessages} + 4) << "the last round needs texts as well";
     messages.push_back({{"role", "system"}, {"content", texts[0]}});
     while (messages.size() < kMessages) {
       const size_t n = messages.size();
@@ -177,7 +178,7 @@ class TextBench {
     return absl::OkStatus();
   }
 
-  // An answer of the model: reasoning, content, and one call whose arguments are a third of it.
+  // An answer of the model: reasoning, content, and one call, whose arguments are a third of the answer.
   absl::Status ReadAnswers() const {
     ASSIGN_OR_RETURN(const text::OutputFormat format, text::ChooseOutputFormat(*tokenizer_, "auto", "auto"));
     for (const auto& [language, text] :
@@ -217,13 +218,13 @@ class TextBench {
       parser.Finish(deltas);
       take();
     });
-    NUMOE_CHECK_GT(bytes, kAnswerBytes / 2) << "the answer was not read back";
+    NUMOE_CHECK_GT(bytes, kAnswerBytes / 2) << "the answer was not parsed completely";
     Report("parse", language, "tokens", tokens.size(), "us",
            seconds * 1e6 / static_cast<double>(tokens.size()));
   }
 
-  // The whole way of a token that the engine drew: detokenised, parsed, looked through for stop strings, kept
-  // for the whole answer, and written as its event.
+  // Everything that happens to a token after the engine has sampled it: it is detokenised, parsed, searched
+  // for stop strings, kept for the whole answer, and written as an event.
   template <typename MakeWriter>
   void Say(const std::string& of, const text::OutputFormat& format, const std::vector<TokenId>& tokens,
            MakeWriter make_writer) const {
@@ -247,7 +248,7 @@ class TextBench {
         bytes += writer.Events(choice, choice.Take(event)).size();
       }
     });
-    NUMOE_CHECK_GT(bytes, kAnswerBytes) << "the answer was not written";
+    NUMOE_CHECK_GT(bytes, kAnswerBytes) << "the answer was not written completely";
     Report("say", of, "tokens", tokens.size(), "us", seconds * 1e6 / static_cast<double>(tokens.size()));
   }
 

@@ -1,9 +1,9 @@
-// `numoe-bench text`: what text costs on its way to tokens and back, on one thread.
+// `numoe-bench text`: measures on one thread what it costs to turn text into tokens and back.
 //
-// Tokenising English and Chinese (bench_texts.h) with the model's vocabulary, rendering conversations of 200
-// messages with its chat template or others, turning the tokens of an answer with reasoning and a tool call
-// back into deltas (parse), and into the events of a stream in each dialect (say). Every figure is the median
-// of repetitions. Prints a table, or one JSON object per line.
+// It tokenises English and Chinese (bench_texts.h) with the model's vocabulary, renders conversations of 200
+// messages with the model's chat template or others, and turns the tokens of an answer with reasoning and a
+// tool call into deltas (parse) and into the events of a stream of each API (say). Every figure is the median
+// of repetitions. It prints a table, or one JSON object per line.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace numoe::clients {
 
 struct TextBenchOptions {
   std::string model;                   // a folder with a tokeniser, or a GGUF file
-  std::vector<std::string> templates;  // files; none: the model's own, if it has one
-  std::vector<std::string> texts;      // files to tokenise; none: bench_texts.h
-  std::string save_texts;              // a folder for the texts measured, NAME.txt
-  std::string save_tokens;             // and one for their tokens, NAME.ids, to compare with other tokenisers
+  std::vector<std::string> templates;  // files; if empty, the model's template, if it has one
+  std::vector<std::string> texts;      // files to tokenise; if empty, the texts of bench_texts.h
+  std::string save_texts;              // a folder for the measured texts, NAME.txt
+  std::string save_tokens;  // a folder for their tokens, NAME.ids, to compare with other tokenisers
   bool json = false;
 };
 
-/// The program's exit code.
+/// Returns the program's exit code.
 int RunTextBench(const TextBenchOptions& options);
 
 }  // namespace numoe::clients

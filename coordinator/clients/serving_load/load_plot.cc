@@ -12,10 +12,10 @@ namespace {
 
 constexpr double kWidth = 960, kHeight = 796;
 constexpr double kLeft = 92, kRight = 32, kTop = 96, kPanelHeight = 286, kPanelGap = 62;
-constexpr double kLogFrom = 20;  // largest by smallest latency
+constexpr double kLogFrom = 20;  // ratio of the largest to the smallest latency
 constexpr int kTicksWanted = 6;
 
-// Both themes reach a contrast of 4.5 to 1 against their background.
+// The text has a contrast of at least 4.5 to 1 to the background in both themes.
 constexpr char kStyle[] = R"(<style>
 text { font-family: system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; font-size: 14px; fill: #1f2933; }
 .back { fill: #ffffff; } .title { font-size: 20px; font-weight: 600; } .quiet { fill: #52606d; }
@@ -55,7 +55,7 @@ std::string TickText(double value) {
   return digits;
 }
 
-// 1, 2 or 5 times a power of ten, at least `step`.
+// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `step`.
 double RoundStep(double step) {
   NUMOE_CHECK(step > 0 && std::isfinite(step)) << step;
   const double power = std::pow(10, std::floor(std::log10(step)));
@@ -66,8 +66,8 @@ double RoundStep(double step) {
 }
 
 struct Axis {
-  double low = 0, high = 1;   // values at its ends
-  double begin = 0, end = 1;  // pixels there
+  double low = 0, high = 1;   // values at the axis's ends
+  double begin = 0, end = 1;  // pixels at its ends
   bool logarithmic = false;
   std::vector<double> ticks;
 
@@ -87,7 +87,7 @@ Axis LinearAxis(double most, double begin, double end) {
   return axis;
 }
 
-// `values` above 0.
+// REQUIRES: `values` are above 0.
 Axis LatencyAxis(const std::vector<double>& values, double begin, double end) {
   const auto [least, most] = std::minmax_element(values.begin(), values.end());
   if (values.empty() || *most < *least * kLogFrom) return LinearAxis(values.empty() ? 1 : *most, begin, end);
@@ -119,7 +119,7 @@ constexpr Series kSeries[] = {{"median", "median", &Spread::median},
 std::string Marker(const std::string& style, double x, double y) {
   if (style == "median")
     return fmt::format("<circle class=\"median-mark\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4.5\"/>\n", x, y);
-  const double turn = style == "p99" ? 45 : 0;  // a square, or one on its corner
+  const double turn = style == "p99" ? 45 : 0;  // degrees: a square, or a square on its corner
   return fmt::format(
       "<rect class=\"{}-mark\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"8\" height=\"8\" transform=\"rotate({} "
       "{:.1f} {:.1f})\"/>\n",
@@ -196,14 +196,14 @@ class Plot {
     svg_ += fmt::format(
         "<text text-anchor=\"middle\" transform=\"translate(26 {:.1f}) rotate(-90)\">{}{}</text>\n",
         (top + bottom) / 2, name, y.logarithmic ? ", log scale" : "");
-    // Labels lie over lines, whose course is clear without a piece, and under markers.
+    // Labels cover lines, whose course is clear without a piece, and markers cover labels.
     std::string markers;
     for (const Series& series : kSeries) markers += Curve(series, latency, y);
     Labels(latency, y);
     svg_ += markers;
   }
 
-  // Draws the line; -> its markers.
+  // Draws the line and returns its markers.
   std::string Curve(const Series& series, Spread LoadReport::*latency, const Axis& y) {
     std::string path, markers;
     for (const LoadPoint& point : points_) {
@@ -216,7 +216,7 @@ class Plot {
     return markers;
   }
 
-  // Below the median's point; one that would lie on another's is left out.
+  // Writes each label near the median's point; leaves out a label that would cover another.
   void Labels(Spread LoadReport::*latency, const Axis& y) {
     std::vector<std::pair<double, double>> taken;
     for (const LoadPoint& point : points_) {

@@ -1,10 +1,11 @@
 // The latency/throughput curve of one or more loads as an SVG file.
 //
-// Two panels over the same axis of output throughput: time to first token, and time per output token; median,
-// 95th and 99th percentile each, told apart by colour, dash and marker. Every point is one load and bears its
-// label at the median's. A latency axis is logarithmic where its values spread over more than a factor of 20.
-// No scripts, no fonts or images of others; readable on light and dark pages (prefers-color-scheme, and a
-// background of its own). Pure function; text is escaped.
+// Two panels have the same axis of output throughput: one shows the time to first token, the other the time
+// per output token, each with median, 95th and 99th percentile, which differ in colour, dash and marker.
+// Every point is one load, whose label is at the median's point. A latency axis is logarithmic if its values
+// differ by more than a factor of 20. The file has no scripts and no external fonts or images, and is
+// readable on light and dark pages (it has its own background for each, by prefers-color-scheme). A pure
+// function; text is escaped.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ struct LoadPoint {
   LoadReport report;
 };
 
-/// `points` in the order in which the lines join them; at least one.
+/// Lines connect the `points`, at least one, in their order.
 std::string DrawLoadPlot(const std::string& title, const std::string& subtitle,
                          const std::vector<LoadPoint>& points);
 

@@ -53,10 +53,10 @@ int64_t MostAtOnce(const std::vector<RequestResult>& requests) {
     changes.emplace_back(request.start_s, 1);
     changes.emplace_back(EndOf(request), -1);
   }
-  std::sort(changes.begin(), changes.end());  // who leaves at a moment makes room for who comes
+  std::sort(changes.begin(), changes.end());  // at the same moment, ends (-1) come before starts
   int64_t running = 0, most = 0;
   for (const auto& [time, change] : changes) most = std::max(most, running += change);
-  NUMOE_CHECK_EQ(running, 0) << "who came has left";
+  NUMOE_CHECK_EQ(running, 0) << "every request that started has ended";
   return most;
 }
 

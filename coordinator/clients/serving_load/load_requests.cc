@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// Short and common, so that most are one token with the space before them in any vocabulary; then single
-// characters, for vocabularies so small that words are not.
+// Short and common words, most of which are one token with the space before them in any vocabulary, and
+// single characters for small vocabularies, in which words are several tokens.
 constexpr const char* kPieces[] = {
     " the",   " of",     " and",   " to",    " in",      " is",     " that",   " for",  " it",    " was",
     " on",    " are",    " as",    " with",  " his",     " they",   " at",     " be",   " this",  " have",
@@ -33,11 +33,12 @@ constexpr const char* kPieces[] = {
     " mean",  " old",    " any",   " same",  " tell",    " boy",    " follow", " came", " want",  " show",
     " also",  " around", " form",  " three", " small",   " set",    " put",    " end",  " does",  " another",
     "!",      "?",       ";",      "~",      "x",        "q"};
-constexpr int kRepeats = 8;            // of a piece, to see what one more costs
-constexpr size_t kUniformPieces = 64;  // with so many of one token each, only those are drawn
+constexpr int kRepeats = 8;  // repetitions of a piece that show its number of tokens
+constexpr size_t kUniformPieces =
+    64;  // if at least this many pieces are one token each, only those are drawn
 constexpr int kCorrections = 4;
 constexpr int kShareGptTokensMin = 4, kShareGptPromptMax = 1024, kShareGptTotalMax = 2048;
-constexpr int kOutputLenDefault = 256;  // of a custom row that does not say
+constexpr int kOutputLenDefault = 256;  // for a custom row without a length
 
 class PromptMaker {
  public:
@@ -60,7 +61,7 @@ class PromptMaker {
     return maker;
   }
 
-  // A prompt of `target` tokens, and how many it has.
+  // Returns a prompt of about `target` tokens and its number of tokens.
   absl::StatusOr<std::pair<std::string, int>> Make(int target, std::mt19937_64& random) {
     std::vector<const Piece*> parts;
     const auto fill = [&](int tokens) {
@@ -92,7 +93,7 @@ class PromptMaker {
 
   explicit PromptMaker(TokenCounter& counter) : counter_(counter) {}
 
-  // One of at most `tokens`; null: none is that short.
+  // Returns a piece of at most `tokens` tokens; null if no piece is that short.
   const Piece* Draw(int tokens, std::mt19937_64& random) const {
     const auto up_to = [&](int most) {
       return static_cast<size_t>(std::upper_bound(pieces_.begin(), pieces_.end(), most,
@@ -111,7 +112,7 @@ class PromptMaker {
 struct Row {
   std::string prompt;
   std::string answer;
-  int output_tokens = 0;  // 0: not said
+  int output_tokens = 0;  // 0 if the row does not say
 };
 
 std::string TextOf(const json& object, std::initializer_list<const char*> names) {
@@ -126,8 +127,8 @@ Row ReadRow(const json& object) {
   if (!object.is_object()) return row;
   for (const char* name : {"output_tokens", "output_len", "max_tokens"}) {
     if (!object.contains(name) || !object[name].is_number_unsigned()) continue;
-    // Not object[name] < N: the library compares with an int as signed, and the largest numbers are below it
-    // then.
+    // Reads a uint64_t first: the library compares with an int as signed numbers, in which the largest values
+    // are negative.
     if (const auto tokens = object[name].get<uint64_t>(); tokens < (1 << 20))
       row.output_tokens = static_cast<int>(tokens);
   }
@@ -139,7 +140,7 @@ Row ReadRow(const json& object) {
   return row;
 }
 
-// Rows of an array are dropped from memory as they are read: ShareGPT's file is 673 MB.
+// Removes each row of an array from memory after reading it, because ShareGPT's file has 673 MB.
 absl::Status ReadArray(std::ifstream& file, const std::string& path, std::vector<Row>& rows) {
   const json::parser_callback_t take = [&](int depth, json::parse_event_t event, json& value) {
     if (depth != 1 || event != json::parse_event_t::object_end) return true;

@@ -17,10 +17,10 @@ namespace asio = boost::asio;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kProgressPeriod = std::chrono::milliseconds(200);
-constexpr size_t kStartsAtOnce = 64;  // before answers that have come are looked at
+constexpr size_t kStartsAtOnce = 64;  // sent in a row before received answers are handled
 constexpr size_t kErrorBytesMax = 64 << 10;
 
-// One request under way: its stream's reader and its times.
+// One running request: the reader of its stream and its times.
 class Flight {
  public:
   Flight(Clock::time_point run_start, const LoadRequest& request, RequestResult& result)
@@ -50,7 +50,7 @@ class Flight {
     result_.ok = status.ok();
     result_.error = std::string(status.message());
     NUMOE_DCHECK_EQ(result_.itls_s.size(), static_cast<size_t>(std::max<int64_t>(pieces_ - 1, 0)));
-    if (pieces_ == 0) result_.ttft_s = first_choice_s_;  // an answer of control tokens alone
+    if (pieces_ == 0) result_.ttft_s = first_choice_s_;  // for an answer that has only control tokens
     result_.latency_s = pieces_ == 0 ? first_choice_s_ : Seconds(start_, last_);
     if (!result_.has_usage) result_.output_tokens = pieces_;
   }
@@ -91,7 +91,7 @@ class Flight {
 
   RequestResult& result_;
   const Clock::time_point start_;
-  Clock::time_point last_;  // when the last piece came
+  Clock::time_point last_;  // when the last piece was received
   int64_t pieces_ = 0;
   double first_choice_s_ = 0;
   int http_status_ = 0;
@@ -141,12 +141,12 @@ class Runner {
     });
   }
 
-  // Takes those whose time has come, then waits for the next one's.
+  // Sends the requests whose time has come, then waits for the time of the next one.
   void Arrive() {
     for (size_t taken = 0; arrived_ < plan_.arrivals.size() && plan_.arrivals[arrived_] <= Elapsed();
          ++taken) {
       if (taken == kStartsAtOnce) return asio::post(context_, [this] { Arrive(); });
-      // All at once cannot be late: how fast they leave is the client's own affair.
+      // Requests that are all planned at 0 are not late: the client sends them as fast as it can.
       if (plan_.arrivals[arrived_] > 0)
         result_.arrival_delay_max_s =
             std::max(result_.arrival_delay_max_s, Elapsed() - plan_.arrivals[arrived_]);
@@ -205,7 +205,7 @@ class Runner {
   asio::io_context context_{1};
   asio::steady_timer arrival_, report_;
   std::vector<std::string> bodies_;
-  std::deque<size_t> waiting_;  // arrived, held back by max_concurrency
+  std::deque<size_t> waiting_;  // requests that max_concurrency delays
   size_t arrived_ = 0;
   Clock::time_point start_;
   LoadRunProgress progress_;
@@ -226,7 +226,7 @@ std::string RequestBody(const LoadRequest& request, const LoadRequestFormat& for
   body["temperature"] = 0;
   body["stream"] = true;
   body["stream_options"] = {{"include_usage", true}};
-  if (format.ignore_eos) body["ignore_eos"] = true;  // not in OpenAI's API: not sent at all where unwanted
+  if (format.ignore_eos) body["ignore_eos"] = true;  // only if wanted, because OpenAI's API does not have it
   body.update(format.extra);
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -1,10 +1,10 @@
-// LoadRun: sends planned requests to a server at their times and takes down what comes back when.
+// LoadRun: sends planned requests to a server at their times and records the answers with their times.
 //
-// Open loop: a request leaves at its planned time however slow the answers are; only max_concurrency, where
-// given, holds requests back, and their times count from when they leave. One thread carries all connections;
-// how late it was itself is part of the result (arrival_delay_max_s), so that a report can show that the
-// client was not the limit. Bodies are made before the clock starts. Every request ends as ok or with an
-// error; none is tried again.
+// The loop is open: a request is sent at its planned time, however slow the answers are. Only
+// max_concurrency, if given, delays requests, whose times then count from the moment at which they are sent.
+// One thread serves all connections; its own delay is part of the result (arrival_delay_max_s), so that a
+// report can show that the client was not the limit. Bodies are built before the clock starts. Every request
+// ends as ok or with an error, and none is tried again.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 namespace numoe::clients {
 
 struct LoadRequestFormat {
-  bool chat = false;  // /v1/chat/completions, else /v1/completions
+  bool chat = false;  // /v1/chat/completions, otherwise /v1/completions
   std::string model;
   bool ignore_eos = true;
   nlohmann::ordered_json extra = nlohmann::ordered_json::object();  // merged into every body
@@ -32,16 +32,16 @@ struct LoadPlan {
   LoadRequestFormat format;
 };
 
-/// Times in seconds; start_s counts from the run's start, the others from start_s.
+/// All times are in seconds; start_s counts from the start of the run, the others from start_s.
 struct RequestResult {
   bool ok = false;
   std::string error;
   double start_s = 0;
   double ttft_s = 0;           // to the first piece of text, reasoning or call
-  double latency_s = 0;        // to the last
+  double latency_s = 0;        // to the last piece
   std::vector<double> itls_s;  // between pieces
-  int64_t prompt_tokens = 0;   // by the server's usage, else as planned
-  int64_t output_tokens = 0;   // by the server's usage, else the number of pieces
+  int64_t prompt_tokens = 0;   // from the server's usage, otherwise as planned
+  int64_t output_tokens = 0;   // from the server's usage, otherwise the number of pieces
   bool has_usage = false;
   std::string text;
 };
@@ -53,12 +53,12 @@ struct LoadRunProgress {
 };
 
 struct LoadResult {
-  std::vector<RequestResult> requests;  // as planned
+  std::vector<RequestResult> requests;  // in the order of the plan
   double duration_s = 0;
   double arrival_delay_max_s = 0;
 };
 
-/// `on_progress` may be empty; it is called a few times a second and at the end.
+/// Calls `on_progress`, unless it is empty, a few times per second and at the end.
 LoadResult RunLoad(net::HttpClient& client, const LoadPlan& plan,
                    const std::function<void(const LoadRunProgress&)>& on_progress);
 

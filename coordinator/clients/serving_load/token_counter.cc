@@ -16,7 +16,7 @@ class ServerCounter final : public TokenCounter {
   ServerCounter(net::HttpClient& client, const std::string& model) : client_(client), model_(model) {}
 
   absl::StatusOr<int> Count(std::string_view text) override {
-    // "prompt" is vLLM's and SGLang's name, "content" llama.cpp's.
+    // vLLM and SGLang read "prompt", llama.cpp reads "content".
     const ordered_json body = {
         {"model", model_}, {"prompt", text}, {"content", text}, {"add_special_tokens", false}};
     ASSIGN_OR_RETURN(const std::string reply, client_.FetchOk({.path = "/tokenize", .body = body.dump()}));

@@ -1,8 +1,8 @@
-// TokenCounter: how many tokens a text is for the model under load.
+// TokenCounter: counts the tokens of a text for the model under load.
 //
-// Either the server counts (POST /tokenize as vLLM, SGLang and llama.cpp have it), or a tokenizer read from a
-// checkpoint on this machine does. Control tokens are not recognised and none are added: what counts is the
-// text. Describe says which it is, for the report. One thread.
+// Either the server counts (POST /tokenize in the formats of vLLM, SGLang and llama.cpp), or a tokenizer from
+// a checkpoint on this machine does. Control tokens are neither recognised nor added: only the text counts.
+// Describe tells the report which of the two it is. For use by one thread.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ class TokenCounter {
 /// NOT_FOUND: the server has no /tokenize. `client` outlives the counter.
 absl::StatusOr<std::unique_ptr<TokenCounter>> CountByServer(net::HttpClient& client,
                                                             const std::string& model);
-/// Errors are those of Tokenizer::Load.
+/// Returns the errors of Tokenizer::Load.
 absl::StatusOr<std::unique_ptr<TokenCounter>> CountByTokenizer(const std::string& checkpoint);
 
 }  // namespace numoe::clients

@@ -33,7 +33,7 @@ void AnswerView::Enter(Part part, std::string& out) {
   part_ = part;
   if (part == Part::kThinking) {
     out += style_.colour ? kDim : "(thinking) ";
-    line_begun_ = !style_.colour;  // whether or not a thought follows
+    line_begun_ = !style_.colour;  // the word "(thinking)" has begun a line
   }
   if (part == Part::kCall && style_.colour) out += kCyan;
 }
@@ -41,7 +41,7 @@ void AnswerView::Enter(Part part, std::string& out) {
 void AnswerView::Write(std::string_view text, std::string& out) {
   const std::string clean = style_.person ? WithoutControls(text) : std::string(text);
   std::string_view rest = clean;
-  // Models put empty lines between their parts; this view has its own.
+  // Models write empty lines between their parts; this view writes its own.
   while (style_.person && !part_begun_ && !rest.empty() && rest[0] == '\n') rest.remove_prefix(1);
   if (rest.empty()) return;
   part_begun_ = true;

@@ -1,9 +1,9 @@
-// AnswerView: an answer as it appears on the terminal, piece by piece.
+// AnswerView: the text of an answer on the terminal, piece by piece.
 //
-// In a pipe it is the content alone, and calls where there are any, a line each. For a person: thinking dim,
-// the answer plain, calls in colour; without colours, thinking and calls are introduced by a word. Control
-// characters that could drive the terminal are dropped there, whatever the model says. Pure state machine:
-// the caller prints what it returns.
+// A pipe gets only the content and, if there are any, the calls, one per line. A person sees the thinking
+// dim, the answer plain and calls in colour; without colours a word introduces thinking and calls. Control
+// characters, with which a model could control the person's terminal, are dropped there. A pure state
+// machine: the caller prints what it returns.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 namespace numoe::clients {
 
 struct ViewStyle {
-  bool person = false;  // else a pipe
+  bool person = false;  // true for a person at a terminal, false for a pipe
   bool colour = false;
 };
 
@@ -23,7 +23,7 @@ class AnswerView {
   explicit AnswerView(ViewStyle style) : style_(style) {}
 
   std::string Show(const net::AnswerChunk& chunk);
-  /// The end, whole or broken off: colours are reset, the last line is ended.
+  /// Ends the answer, whether it is complete or not: resets the colours and ends the last line.
   std::string Finish();
 
  private:
@@ -34,12 +34,12 @@ class AnswerView {
 
   const ViewStyle style_;
   Part part_ = Part::kNothing;
-  int64_t call_ = -1;        // the one being shown
-  bool line_begun_ = false;  // the last line has characters
-  bool part_begun_ = false;  // something of the part has been written
+  int64_t call_ = -1;        // the one that is being shown
+  bool line_begun_ = false;  // whether the last line has characters
+  bool part_begun_ = false;  // whether some of the part has been written
 };
 
-/// Without C0 and C1 control characters other than LF and TAB. `text` is UTF-8.
+/// Returns `text`, which is UTF-8, without C0 and C1 control characters other than LF and TAB.
 std::string WithoutControls(std::string_view text);
 
 }  // namespace numoe::clients

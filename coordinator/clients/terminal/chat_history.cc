@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// What the conversation itself is made of, or decides how answers come.
+// Fields that this program sets itself: the parts of the conversation, and how the answer is sent.
 constexpr const char* kReserved[] = {"model", "messages", "tools", "stream", "stream_options", "n"};
 
 bool IsReserved(const std::string& name) {
@@ -26,7 +26,7 @@ std::string Dump(const ordered_json& json, int indent) {
   return json.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// As a person types it: ".6" is a number for them, if not for JSON.
+// Reads a value as a person types it: ".6" is a number here, although it is not one in JSON.
 ordered_json ReadValue(std::string_view text) {
   if (auto json = ParseBoundedJson(text); json.ok()) return *std::move(json);
   const std::string copy(text);
@@ -40,7 +40,8 @@ ordered_json ReadValue(std::string_view text) {
 std::string RoleOf(const ordered_json& message) { return message.value("role", ""); }
 
 absl::Status CheckMessages(const ordered_json& messages) {
-  if (!messages.is_array()) return absl::InvalidArgumentError("messages is no list");
+  if (!messages.is_array())
+    return absl::InvalidArgumentError("messages is not a list, expected [{\"role\": ...}, ...]");
   for (const ordered_json& message : messages) {
     if (!message.is_object() || !message.contains("role") || !message["role"].is_string())
       return absl::InvalidArgumentError(
@@ -50,9 +51,9 @@ absl::Status CheckMessages(const ordered_json& messages) {
 }
 
 absl::Status CheckTools(const ordered_json& tools) {
-  return tools.is_array()
-             ? absl::OkStatus()
-             : absl::InvalidArgumentError("tools are no list, expected [{\"type\": \"function\", ...}]");
+  return tools.is_array() ? absl::OkStatus()
+                          : absl::InvalidArgumentError(
+                                "the tools are not a list, expected [{\"type\": \"function\", ...}]");
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ std::string ChatHistory::system() const {
 
 absl::Status ChatHistory::Set(const std::string& name, std::string_view value) {
   if (IsReserved(name))
-    return absl::InvalidArgumentError(fmt::format("{} is not a sampling parameter", name));
+    return absl::InvalidArgumentError(
+        fmt::format("{} is not a sampling parameter: numoe-chat sets it itself", name));
   if (value.empty()) {
     request_.erase(name);
   } else {
@@ -178,7 +180,7 @@ absl::Status ChatHistory::Load(std::string_view text) {
   }
   if (!loaded.is_object() || !loaded.contains("messages"))
     return absl::InvalidArgumentError(
-        "no messages in it, expected {\"messages\": [...]} or a list of messages");
+        "the file has no messages, expected {\"messages\": [...]} or a list of messages");
   RETURN_IF_ERROR(CheckMessages(loaded["messages"]));
   if (loaded.contains("tools")) RETURN_IF_ERROR(CheckTools(loaded["tools"]));
   if (!loaded.contains("model") || !loaded["model"].is_string()) loaded["model"] = model();

@@ -1,9 +1,9 @@
-// ChatHistory: what has been said and how answers are to be sampled, held as the request that continues it.
+// ChatHistory: the messages of a conversation and the sampling parameters, as the request that continues it.
 //
-// It is one JSON object in the form of /v1/chat/completions - model, messages, tools, sampling parameters -
-// so what Save writes can be sent to any server as it is, and Load takes any such file, or a bare list of
-// messages. A system message comes first where there is one. Reasoning is kept for reading, and sent back
-// only beside tool calls, where models continue it. Copyable; one thread.
+// The history is one JSON object in the form of /v1/chat/completions - model, messages, tools, sampling
+// parameters - so the file that Save writes can be sent to any server as it is, and Load reads any such file,
+// or a bare list of messages. A system message, if there is one, comes first. Reasoning is kept for reading,
+// and is sent back only with tool calls, after which models continue it. Copyable; for use by one thread.
 #pragma once
 
 #include <string>
@@ -20,39 +20,40 @@ class ChatHistory {
   void SetModel(const std::string& model) { request_["model"] = model; }
   std::string model() const { return request_.value("model", ""); }
 
-  /// Empty: none.
+  /// An empty text removes the system message.
   void SetSystem(const std::string& text);
   std::string system() const;
 
-  /// One sampling parameter, its value as typed: a number (".6"), true, false, null, JSON, or else a text.
-  /// Empty: back to the server's own. INVALID_ARGUMENT: a name that this program sets itself.
+  /// Sets a sampling parameter to a value as typed: a number (".6"), true, false, null, JSON, or else a text.
+  /// An empty value restores the server's default. INVALID_ARGUMENT: a name that this program sets itself.
   absl::Status Set(const std::string& name, std::string_view value);
-  /// "temperature = 0.6", a line each.
+  /// Returns one line for each parameter, as in "temperature = 0.6".
   std::string Settings() const;
-  /// OpenAI's list of tools.
+  /// Sets the tools, a list in OpenAI's format.
   absl::Status SetTools(std::string_view json);
 
   void AddQuestion(const std::string& text);
   void AddAnswer(const net::CollectedAnswer& answer);
   void AddToolResult(const net::CollectedAnswer::Call& call, const std::string& result);
 
-  /// Drops everything but the system message.
+  /// Removes everything except the system message.
   void Reset();
-  /// Drops the last question and what followed. False: there is none.
+  /// Removes the last question and what follows. Returns false if there is no question.
   bool Undo();
-  /// Drops what followed the last question, so that it is asked again. False: there is none.
+  /// Removes what follows the last question, so that it is asked again. Returns false if there is no
+  /// question.
   bool Reopen();
 
   size_t messages() const { return request_["messages"].size(); }
-  /// The body to send.
+  /// Returns the body of the request.
   std::string Body(bool stream) const;
 
   std::string Save() const;
-  /// Messages and all settings become the file's; the model stays where the file names none.
+  /// Takes the messages and all settings from the file; keeps the model if the file names none.
   absl::Status Load(std::string_view text);
 
  private:
-  // The index of the last question, or messages() where there is none.
+  // Returns the index of the last question, or messages() if there is none.
   size_t LastQuestion() const;
   void Truncate(size_t messages);
 

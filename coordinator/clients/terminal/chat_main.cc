@@ -1,7 +1,8 @@
 // numoe-chat: talks to any OpenAI-compatible server from a terminal or in a pipe.
 //
-// With a question on the command line, or text on stdin, it prints the answer alone and leaves: 0 when
-// answered, 2 when not, 130 when stopped. Otherwise it is a conversation (/help lists its commands).
+// With a question on the command line or on stdin, it prints only the answer and exits: with code 0 if there
+// was an answer, 2 if not, 130 if it was stopped. Otherwise it begins a conversation (/help lists the
+// commands).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ void Print(FILE* file, std::string_view text) {
 }
 
 bool HasColour() {
-  const char* no_colour = std::getenv("NO_COLOR");  // no-color.org: any text but ""
+  const char* no_colour = std::getenv("NO_COLOR");  // no-color.org: set to anything except ""
   const char* terminal = std::getenv("TERM");
   return isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr &&
          std::string_view(terminal) != "dumb";
@@ -54,13 +55,13 @@ absl::StatusOr<std::string> ReadAll(std::istream& stream, const std::string& nam
     text.append(piece, static_cast<size_t>(stream.gcount()));
     if (text.size() > limits::kHttpBodyBytesMax)
       return absl::InvalidArgumentError(
-          fmt::format("{}: more than {} bytes", name, limits::kHttpBodyBytesMax));
+          fmt::format("{} has more than {} bytes, which no server takes", name, limits::kHttpBodyBytesMax));
   }
   return text;
 }
 
-// The words of the command line, each "-" replaced by stdin; stdin alone where it is no terminal. Empty:
-// none.
+// Returns the words of the command line, with stdin in place of each "-", or stdin alone if there are no
+// words and it is not a terminal. Returns "" if there is no question.
 absl::StatusOr<std::string> Question(const ChatFlags& f) {
   if (f.question.empty() && isatty(STDIN_FILENO) == 1) return "";
   std::string question;
@@ -74,7 +75,8 @@ absl::StatusOr<std::string> Question(const ChatFlags& f) {
     question += (question.empty() ? "" : " ") + text;
   }
   if (question.empty())
-    return absl::InvalidArgumentError("there is no question, neither in words nor on stdin");
+    return absl::InvalidArgumentError(
+        "the question is empty, expected words on the command line or on stdin");
   return question;
 }
 
@@ -83,7 +85,7 @@ absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, net::HttpClient& client) {
   history.SetSystem(f.system);
   if (!f.tools.empty()) {
     std::ifstream file(f.tools);
-    if (!file) return absl::NotFoundError(f.tools + ": cannot be opened");
+    if (!file) return absl::NotFoundError(f.tools + ": the file of --tools cannot be opened");
     ASSIGN_OR_RETURN(const std::string text, ReadAll(file, f.tools));
     RETURN_IF_ERROR(Annotate(history.SetTools(text), f.tools));
   }
@@ -103,7 +105,8 @@ absl::StatusOr<ChatHistory> Begin(const ChatFlags& f, net::HttpClient& client) {
   return history;
 }
 
-// On a terminal one line that changes, cut to a narrow terminal's width; else one line in all. "" ends it.
+// Shows what a starting server is doing: on a terminal in one line that changes, cut to the width of a narrow
+// terminal, and otherwise once. "" removes the line.
 void ShowStart(std::string_view doing, bool& shown) {
   constexpr size_t kColumns = 79;
   if (isatty(STDERR_FILENO) == 1) {
@@ -131,7 +134,7 @@ absl::StatusOr<int> Run(const ChatFlags& f) {
   }
   const std::unique_ptr<LineInput> input = LineInput::Create();
   terminal.read = [&](const std::string& prompt) { return input->Read(prompt); };
-  terminal.tell(fmt::format("{} at {}; /help lists commands, Ctrl-D leaves\n",
+  terminal.tell(fmt::format("{} at {}: write a message; /help lists the commands, /exit leaves\n",
                             WithoutControls(history.model()), url.ToString()));
   ChatSession(*client, terminal, history, !f.no_stream).Talk();
   return 0;
@@ -145,6 +148,7 @@ int main(int argc, char** argv) {
   numoe::Flags flags("numoe-chat",
                      "Asks an OpenAI-compatible server one question, or holds a conversation with it.");
   flags.Add("url", f.url, "URL of the server, http:// or https://");
+  flags.Alias("url", {"base-url"});
   flags.Add("api-key", f.api_key, "API key, sent as Authorization: Bearer KEY");
   flags.Add("model", f.model, "Name of the model in the API; default: the first model that the server lists")
       .Variable("");  // NUMOE_MODEL names the daemons' checkpoint.

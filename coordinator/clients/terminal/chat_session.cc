@@ -30,18 +30,24 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 const ChatSession::Command ChatSession::kCommands[] = {
     {"help", "", "show this list", &ChatSession::Help},
-    {"reset", "", "forget the conversation, keep the system message and settings", &ChatSession::Reset},
+    {"clear", "", "begin a new conversation with the same system message and settings; /new does the same",
+     &ChatSession::Clear},
     {"system", "TEXT", "set the system message; without TEXT show it, - removes it", &ChatSession::System},
     {"set", "NAME VALUE",
      "set a request parameter, as in /set temperature .6; without VALUE unset it, without NAME show all",
      &ChatSession::Set},
     {"model", "NAME", "change the model; without NAME list the server's", &ChatSession::Model},
-    {"save", "FILE", "write the conversation as the JSON of a request", &ChatSession::Save},
-    {"load", "FILE", "continue a conversation from a file of /save", &ChatSession::Load},
+    {"save", "FILE", "write the conversation to FILE as the JSON body of a request", &ChatSession::Save},
+    {"load", "FILE", "continue the conversation in a file that /save wrote", &ChatSession::Load},
     {"retry", "", "ask the last question again", &ChatSession::Retry},
-    {"undo", "", "forget the last question and its answer", &ChatSession::Undo},
+    {"undo", "", "remove the last question and its answer", &ChatSession::Undo},
     {"tokens", "", "show the tokens and the speed of the last answer", &ChatSession::Tokens},
-    {"exit", "", "leave; Ctrl-D does the same", &ChatSession::Exit},
+    {"exit", "", "end the program; /quit, /bye and Ctrl-D do the same", &ChatSession::Exit},
+    // Other names of these commands, which /help does not list.
+    {"new", "", nullptr, &ChatSession::Clear},
+    {"reset", "", nullptr, &ChatSession::Clear},
+    {"quit", "", nullptr, &ChatSession::Exit},
+    {"bye", "", nullptr, &ChatSession::Exit},
 };
 
 absl::Status ChatSession::Ask(const std::string& question) {
@@ -51,7 +57,7 @@ absl::Status ChatSession::Ask(const std::string& question) {
 }
 
 void ChatSession::Talk() {
-  NUMOE_CHECK(terminal_.read != nullptr) << "who talks can read";
+  NUMOE_CHECK(terminal_.read != nullptr) << "a conversation needs input";
   while (!leaving_) {
     const std::optional<std::string> line = terminal_.read("> ");
     if (!line) return;
@@ -61,7 +67,7 @@ void ChatSession::Talk() {
       RunCommand(text.substr(1));
       continue;
     }
-    // The error has been told, and the conversation is as it was.
+    // Ask has shown the error, and the conversation is as it was before.
     Ask(text[0] == '/' ? text.substr(1) : text).IgnoreError();
   }
 }
@@ -72,7 +78,7 @@ absl::Status ChatSession::Continue(const ChatHistory& before) {
     absl::Status status = Receive(answer);
     const bool stopped = status.code() == absl::StatusCode::kCancelled;
     if (stopped) {
-      answer.calls.clear();  // a call that is cut off cannot be answered
+      answer.calls.clear();  // an incomplete call cannot be answered
       Tell("(stopped)");
     }
     if (!status.ok() && (!stopped || answer.content.empty())) {
@@ -82,7 +88,7 @@ absl::Status ChatSession::Continue(const ChatHistory& before) {
     }
     history_.AddAnswer(answer);
     if (answer.finish_reason == "length")
-      Tell("(cut off: the limit of tokens is reached; see /set max_tokens)");
+      Tell("(cut off: the answer has reached the limit of tokens; see /set max_tokens)");
     if (answer.calls.empty() || terminal_.read == nullptr) return status;
     status = ReadToolResults(answer);
     if (!status.ok()) {
@@ -98,8 +104,8 @@ absl::Status ChatSession::ReadToolResults(const net::CollectedAnswer& answer) {
     const std::optional<std::string> result =
         terminal_.read(fmt::format("result of {}> ", WithoutControls(call.name)));
     if (!result) {
-      Tell("(no result: the question is forgotten)");
-      return absl::CancelledError("no result of a tool");
+      Tell("(no result: the question is removed from the conversation)");
+      return absl::CancelledError("no result was given for a tool call");
     }
     history_.AddToolResult(call, *result);
   }
@@ -119,7 +125,7 @@ absl::Status ChatSession::Receive(net::CollectedAnswer& answer) {
   const auto since_start = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   first_s_ = 0;
   int http_status = 0;
-  std::string whole;  // a reply that is no stream
+  std::string whole;  // the body of a reply that is not a stream
   absl::Status end, failure;
   bool finished = false;
   net::SseReader reader([&](const net::SseEvent& event) {
@@ -140,7 +146,7 @@ absl::Status ChatSession::Receive(net::CollectedAnswer& answer) {
     }
     if (whole.size() + bytes.size() > limits::kClientReplyBytesMax)
       return absl::ResourceExhaustedError(
-          fmt::format("a reply of over {} bytes", limits::kClientReplyBytesMax));
+          fmt::format("the reply has more than {} bytes, the limit", limits::kClientReplyBytesMax));
     whole += bytes;
     return absl::OkStatus();
   };
@@ -160,7 +166,7 @@ absl::Status ChatSession::Receive(net::CollectedAnswer& answer) {
     end = chunk.status();
     if (chunk.ok()) Show(*chunk, view, answer);
   } else if (end.ok() && !finished && answer.finish_reason.empty()) {
-    end = absl::UnavailableError("the answer breaks off: its stream ended without [DONE]");
+    end = absl::UnavailableError("the answer is incomplete: its stream ended without [DONE]");
   }
   if (const std::string text = view.Finish(); !text.empty()) terminal_.print(text);
   whole_s_ = since_start();
@@ -176,19 +182,22 @@ void ChatSession::RunCommand(const std::string& line) {
   for (const Command& command : kCommands) {
     if (name == command.name) return (this->*command.run)(argument);
   }
-  Tell(fmt::format("no such command: /{}; /help lists them, and //{} asks it as a question",
+  Tell(fmt::format("/{} is not a command; /help lists the commands, and //{} sends this line to the model",
                    WithoutControls(name), WithoutControls(line)));
 }
 
 void ChatSession::Help(const std::string&) {
-  for (const Command& command : kCommands)
+  for (const Command& command : kCommands) {
+    if (command.help == nullptr) continue;
     Tell(fmt::format("  {:<18} {}", fmt::format("/{} {}", command.name, command.argument), command.help));
-  Tell("Ctrl-C stops an answer. \"\"\" begins and ends a question of several lines.");
+  }
+  Tell("Every other line is sent to the model; begin it with // to send a line that begins with /.");
+  Tell("Ctrl-C stops an answer. \"\"\" begins and ends a message of several lines.");
 }
 
-void ChatSession::Reset(const std::string&) {
+void ChatSession::Clear(const std::string&) {
   history_.Reset();
-  Tell("(forgotten)");
+  Tell("(a new conversation begins)");
 }
 
 void ChatSession::System(const std::string& text) {
@@ -206,7 +215,7 @@ void ChatSession::Set(const std::string& setting) {
     if (!status.ok()) return Tell(Message(status));
   }
   const std::string settings = history_.Settings();
-  terminal_.tell(settings.empty() ? "(all parameters are the server's own)\n" : settings);
+  terminal_.tell(settings.empty() ? "(no parameter is set; the server's defaults apply)\n" : settings);
 }
 
 void ChatSession::Model(const std::string& name) {
@@ -223,7 +232,7 @@ void ChatSession::Model(const std::string& name) {
 }
 
 void ChatSession::Save(const std::string& path) {
-  if (path.empty()) return Tell("/save needs a FILE");
+  if (path.empty()) return Tell("/save needs the name of a file, as in /save talk.json");
   std::ofstream file(path, std::ios::binary);
   file << history_.Save() << std::flush;
   Tell(file ? fmt::format("saved {} messages to {}", history_.messages(), path)
@@ -231,7 +240,7 @@ void ChatSession::Save(const std::string& path) {
 }
 
 void ChatSession::Load(const std::string& path) {
-  if (path.empty()) return Tell("/load needs a FILE");
+  if (path.empty()) return Tell("/load needs the name of a file, as in /load talk.json");
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return Tell(path + ": cannot be opened");
   if (file.tellg() > static_cast<std::streamoff>(limits::kClientReplyBytesMax))
@@ -245,23 +254,24 @@ void ChatSession::Load(const std::string& path) {
 
 void ChatSession::Retry(const std::string&) {
   const ChatHistory before = history_;
-  if (!history_.Reopen()) return Tell("(nothing has been asked)");
-  Continue(before).IgnoreError();  // told
+  if (!history_.Reopen()) return Tell("(there is no question yet)");
+  Continue(before).IgnoreError();  // Continue has shown the error
 }
 
 void ChatSession::Undo(const std::string&) {
-  Tell(history_.Undo() ? fmt::format("({} messages are left)", history_.messages())
-                       : "(nothing has been asked)");
+  Tell(history_.Undo() ? fmt::format("(the conversation has {} messages now)", history_.messages())
+                       : "(there is no question yet)");
 }
 
 void ChatSession::Tokens(const std::string&) {
-  if (!usage_) return Tell("(no answer yet, or the server did not count)");
+  if (!usage_) return Tell("(no answer yet, or the server did not report its tokens)");
   NUMOE_CHECK_GT(whole_s_, 0.0);
-  const std::string first = first_s_ > 0 ? fmt::format(", the first piece after {:.2f} s", first_s_) : "";
-  Tell(fmt::format("asked {} tokens ({} of them cached), answered {} in {:.2f} s: {:.1f} tokens/s{}",
-                   usage_->prompt_tokens, usage_->cached_tokens, usage_->completion_tokens, whole_s_,
-                   static_cast<double>(usage_->completion_tokens) / whole_s_, first));
-  Tell(fmt::format("the conversation has {} tokens; all answers together {}",
+  const std::string first = first_s_ > 0 ? fmt::format(", the first token after {:.2f} s", first_s_) : "";
+  Tell(fmt::format(
+      "the prompt had {} tokens ({} of them cached), the answer {} in {:.2f} s: {:.1f} tokens/s{}",
+      usage_->prompt_tokens, usage_->cached_tokens, usage_->completion_tokens, whole_s_,
+      static_cast<double>(usage_->completion_tokens) / whole_s_, first));
+  Tell(fmt::format("the conversation has {} tokens; all answers together have {}",
                    usage_->prompt_tokens + usage_->completion_tokens, answered_tokens_));
 }
 

@@ -1,9 +1,9 @@
-// ChatSession: a conversation with a server on a terminal: questions, answers as they come, /commands.
+// ChatSession: a conversation with a server on a terminal: questions, streamed answers, /commands.
 //
-// Everything it reads and writes goes through Terminal, so that a test can be the person. SIGINT while an
-// answer comes closes its stream and keeps what was said; an answer that fails, or is stopped before it said
-// anything, leaves the conversation as it was before the question. Where the model calls tools, the person is
-// asked for their results. One thread.
+// The session reads and writes only through Terminal, so that a test can act as the person. SIGINT during an
+// answer closes the stream and keeps the text so far; an answer that fails, or that is stopped before its
+// first text, leaves the conversation as it was before the question. If the model calls tools, the session
+// asks the person for the results. For use by one thread.
 #pragma once
 
 #include <functional>
@@ -19,9 +19,10 @@
 namespace numoe::clients {
 
 struct Terminal {
-  std::function<void(std::string_view)> print;                                // the answer
-  std::function<void(std::string_view)> tell;                                 // everything else; whole lines
-  std::function<std::optional<std::string>(const std::string& prompt)> read;  // nothing: the input has ended
+  std::function<void(std::string_view)> print;  // shows the answer
+  std::function<void(std::string_view)> tell;   // shows other text, in lines
+  std::function<std::optional<std::string>(const std::string& prompt)>
+      read;  // nullopt at the end of the input
   ViewStyle style;
 };
 
@@ -31,7 +32,7 @@ class ChatSession {
   ChatSession(net::HttpClient& client, Terminal terminal, ChatHistory history, bool stream)
       : client_(client), terminal_(std::move(terminal)), history_(std::move(history)), stream_(stream) {}
 
-  /// One question and its answer. CANCELLED: stopped by SIGINT.
+  /// Asks one question and shows the answer. CANCELLED: stopped by SIGINT.
   absl::Status Ask(const std::string& question);
   /// Reads questions and commands until the input ends or /exit.
   void Talk();
@@ -40,14 +41,14 @@ class ChatSession {
   struct Command {
     const char* name;
     const char* argument;
-    const char* help;
+    const char* help;  // null for another name of a command, which /help does not list
     void (ChatSession::*run)(const std::string& argument);
   };
   static const Command kCommands[];
 
   void RunCommand(const std::string& line);
   void Help(const std::string&);
-  void Reset(const std::string&);
+  void Clear(const std::string&);
   void System(const std::string& text);
   void Set(const std::string& setting);
   void Model(const std::string& name);
@@ -58,7 +59,7 @@ class ChatSession {
   void Tokens(const std::string&);
   void Exit(const std::string&) { leaving_ = true; }
 
-  // Lets the model speak until it calls no more tools; on failure the conversation becomes `before` again.
+  // Receives answers until the model calls no more tools; on failure the conversation becomes `before` again.
   absl::Status Continue(const ChatHistory& before);
   absl::Status Receive(net::CollectedAnswer& answer);
   absl::Status ReadToolResults(const net::CollectedAnswer& answer);
@@ -71,10 +72,10 @@ class ChatSession {
   const bool stream_;
   bool leaving_ = false;
 
-  // Of the last answer, for /tokens.
+  // What /tokens shows about the last answer.
   std::optional<net::ReportedUsage> usage_;
   double first_s_ = 0, whole_s_ = 0;
-  int64_t answered_tokens_ = 0;  // by all answers
+  int64_t answered_tokens_ = 0;  // of all answers together
 };
 
 }  // namespace numoe::clients

@@ -28,8 +28,8 @@ class PlainInput final : public LineInput {
   }
 };
 
-// Ctrl-C is a key while a line is edited, so that it can drop the line instead of the program. Not by
-// libedit's own setty, which does not reach the terminal.
+// Makes Ctrl-C a key while a line is edited, so that it can drop the line instead of ending the program.
+// libedit's own setty does not change the terminal.
 class InterruptKey {
  public:
   InterruptKey() {
@@ -64,7 +64,7 @@ class EditedInput final : public LineInput {
         });
     el_set(edit_, EL_EDITOR, "emacs");
     el_set(edit_, EL_HIST, history, history_);
-    el_set(edit_, EL_SIGNAL, 1);  // the terminal is put right when a signal stops or ends the program
+    el_set(edit_, EL_SIGNAL, 1);  // restores the terminal when a signal stops or ends the program
     el_set(
         edit_, EL_ADDFN, "interrupt", "Drop the line", +[](EditLine* edit, int) -> unsigned char {
           EditedInput* self = nullptr;
@@ -74,7 +74,7 @@ class EditedInput final : public LineInput {
           return CC_EOF;
         });
     el_set(edit_, EL_BIND, "^C", "interrupt", nullptr);
-    el_source(edit_, nullptr);  // the person's own ~/.editrc
+    el_source(edit_, nullptr);  // reads the person's ~/.editrc
   }
   ~EditedInput() override {
     history_end(history_);
@@ -87,7 +87,8 @@ class EditedInput final : public LineInput {
     dropped_ = false;
     int size = 0;
     const InterruptKey key;
-    // Before the prompt: el_gets shows it first, and a Ctrl-D that is typed before keys are keys is lost.
+    // This comes before the prompt, which el_gets shows first: a Ctrl-D that is typed before the terminal
+    // passes keys on would be lost.
     el_set(edit_, EL_PREP_TERM, 1);
     const char* text = el_gets(edit_, &size);
     if (text == nullptr || size <= 0) {
@@ -112,7 +113,7 @@ class EditedInput final : public LineInput {
 std::unique_ptr<LineInput> LineInput::Create() {
   std::setlocale(LC_CTYPE, "");
   if (MB_CUR_MAX == 1)
-    std::setlocale(LC_CTYPE, "C.UTF-8");  // containers have no locale, and people type UTF-8
+    std::setlocale(LC_CTYPE, "C.UTF-8");  // containers have no locale, but people type UTF-8
   const char* terminal = std::getenv("TERM");
   const bool able = terminal != nullptr && std::strcmp(terminal, "dumb") != 0 && isatty(STDIN_FILENO) == 1 &&
                     isatty(STDOUT_FILENO) == 1;

@@ -1,9 +1,9 @@
-// LineInput: lines that a person types, with editing and history (libedit) where there is a terminal for it.
+// LineInput: lines that a person types, with editing and history (libedit) if there is a terminal for it.
 //
-// Without a terminal on both sides, or with TERM=dumb, lines are read as they are and the prompt goes to
-// stderr. A line that begins with """ goes on until one that ends with """. Ctrl-C drops what has been typed;
-// on an empty line it ends the input, as Ctrl-D does. History lives as long as this object. One thread; one
-// object.
+// If stdin or stdout is not a terminal, or with TERM=dumb, lines are read without editing and the prompt goes
+// to stderr. A line that begins with """ continues to the next line that ends with """. Ctrl-C drops the
+// typed line; on an empty line it ends the input, as Ctrl-D does. The history lasts as long as this object.
+// For use by one thread, with one object in the program.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class LineInput {
   static std::unique_ptr<LineInput> Create();
   virtual ~LineInput() = default;
 
-  /// Without the line's end. Nothing: the input has ended.
+  /// Returns a line without its end; nullopt if the input has ended.
   std::optional<std::string> Read(const std::string& prompt);
 
  protected:

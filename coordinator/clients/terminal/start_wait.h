@@ -1,7 +1,7 @@
 // AwaitStart: waits for a NUMoE server that is still loading its model.
 //
-// Such a server answers GET /health with 503, {"status": "starting", "detail": "..."} and knows no model yet.
-// Another server, or one that is not there, is left to the request that comes next. One thread.
+// Such a server answers GET /health with 503 and {"status": "starting", "detail": "..."}, and has no model
+// yet. If another server answers, or none, the caller's next request finds that out. For use by one thread.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace numoe::clients {
 
-/// Returns once the server does not say that it is starting. `tell` gets what it is doing whenever that
-/// changes, without control characters, and "" at the end if there was anything.
+/// Returns when the server no longer says that it is starting. Calls `tell` with what the server is doing,
+/// without control characters, whenever that changes, and with "" at the end if it was called before.
 void AwaitStart(net::HttpClient& client, const std::function<void(std::string_view doing)>& tell,
                 std::chrono::milliseconds between = std::chrono::milliseconds(500));
 

@@ -35,7 +35,7 @@ BlockPool::BlockPool(int blocks, int block_tokens)
 }
 
 std::optional<KvBlockId> BlockPool::Allocate() {
-  if (blank_.empty() && !idle_.empty()) Forget(idle_.begin()->second);
+  if (blank_.empty() && !idle_.empty()) Unpublish(idle_.begin()->second);
   if (blank_.empty()) return std::nullopt;
   const KvBlockId block = blank_.back();
   blank_.pop_back();
@@ -47,7 +47,7 @@ std::optional<KvBlockId> BlockPool::Allocate() {
 void BlockPool::Retain(KvBlockId block) {
   State& state = StateOf(block);
   if (state.holders == 0) {
-    NUMOE_CHECK_NE(state.name, kEmptyPrefix) << "block " << block << " holds no prefix";
+    NUMOE_CHECK_NE(state.name, kEmptyPrefix) << "block " << block << " is neither held nor published";
     idle_.erase({state.released, block});
   }
   ++state.holders;
@@ -56,7 +56,7 @@ void BlockPool::Retain(KvBlockId block) {
 void BlockPool::Release(KvBlockId block) {
   NUMOE_CHECK(block >= 0 && block < total_blocks()) << "block " << block;
   State& state = StateOf(block);
-  NUMOE_CHECK_GT(state.holders, 0) << "block " << block << " is released once too often";
+  NUMOE_CHECK_GT(state.holders, 0) << "block " << block << " is released more often than held";
   if (--state.holders > 0) return;
   if (state.name == kEmptyPrefix) {
     blank_.push_back(block);
@@ -74,7 +74,7 @@ PrefixNode BlockPool::Publish(PrefixNode parent, std::string_view salt, absl::Sp
 PrefixNode BlockPool::PublishEdge(const Edge& edge, KvBlockId block) {
   State& state = StateOf(block);
   NUMOE_CHECK_EQ(static_cast<int>(edge.tokens.size()), block_tokens_);
-  NUMOE_CHECK(state.holders > 0 && state.name == kEmptyPrefix) << "block " << block << " cannot be named";
+  NUMOE_CHECK(state.holders > 0 && state.name == kEmptyPrefix) << "block " << block << " cannot be published";
   state.parent = edge.parent;
   state.hash = edge.hash;
   std::copy(edge.tokens.begin(), edge.tokens.end(), TokensOf(block));
@@ -90,8 +90,8 @@ PrefixNode BlockPool::PublishEdge(const Edge& edge, KvBlockId block) {
 
 void BlockPool::PublishAll(PrefixNode parent, std::string_view salt, absl::Span<const TokenId> tokens,
                            absl::Span<const KvBlockId> blocks, std::vector<PrefixNode>& prefixes) {
-  // Finding a name's place in the table waits for memory. So the places of several names are prefetched
-  // together, under the assumption that all of them are new.
+  // A lookup in the table waits for memory. So the table entries of several names are prefetched together,
+  // under the assumption that all of these names are new.
   constexpr size_t kAhead = 16;
   const auto size = static_cast<size_t>(block_tokens_);
   NUMOE_CHECK_EQ(tokens.size(), blocks.size() * size);
@@ -119,20 +119,20 @@ std::optional<PrefixNode> BlockPool::Find(PrefixNode parent, std::string_view sa
   return StateOf(*found).name;
 }
 
-void BlockPool::Forget(KvBlockId block) {
+void BlockPool::Unpublish(KvBlockId block) {
   State& state = StateOf(block);
   if (state.name == kEmptyPrefix) return;
   named_.erase(block);
   if (state.parent == kEmptyPrefix) salts_.erase(block);
   state.name = kEmptyPrefix;
-  ++names_lost_;
+  ++unpublished_count_;
   if (idle_.erase({state.released, block}) > 0) blank_.push_back(block);
 }
 
-void BlockPool::ForgetSalted(std::string_view beginning) {
+void BlockPool::UnpublishBySalt(std::string_view beginning) {
   for (KvBlockId block = 0; block < total_blocks(); ++block) {
     const auto salt = salts_.find(block);
-    if (beginning.empty() || (salt != salts_.end() && salt->second.starts_with(beginning))) Forget(block);
+    if (beginning.empty() || (salt != salts_.end() && salt->second.starts_with(beginning))) Unpublish(block);
   }
 }
 
@@ -150,7 +150,7 @@ void BlockPool::CheckInvariants() const {
   for (KvBlockId block = 0; block < total_blocks(); ++block) {
     const State& state = StateOf(block);
     NUMOE_CHECK_EQ(seen[static_cast<size_t>(block)], state.holders == 0 ? 1 : 0)
-        << "block " << block << " is in no or several states";
+        << "block " << block << " is not in exactly one state";
     if (state.name == kEmptyPrefix) continue;
     ++named;
     NUMOE_CHECK(BlockOf(state.name) == block) << "block " << block;

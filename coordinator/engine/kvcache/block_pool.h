@@ -49,9 +49,9 @@ class BlockPool {
   void Release(KvBlockId block);
 
   /// Publishes a held block that contains the rows of `tokens`, which follow the prefix `parent`. Returns the
-  /// prefix that ends with these tokens. `salt` keeps the prefixes of different tenants apart; it is the same
-  /// for every block of a sequence. If another block already has this name, that block keeps it, and this one
-  /// stays private to its sequence.
+  /// prefix that ends with these tokens; it is the block's name. `salt` keeps the prefixes of different
+  /// tenants apart; it is the same for every block of a sequence. If another block already has this name,
+  /// that block keeps it, and this one stays private to its sequence.
   PrefixNode Publish(PrefixNode parent, std::string_view salt, absl::Span<const TokenId> tokens,
                      KvBlockId block);
   /// Publishes consecutive blocks, as a long prompt has them, and appends the prefix of each to `prefixes`.
@@ -60,20 +60,21 @@ class BlockPool {
   /// Returns the prefix of `parent` followed by `tokens`; nullopt if no block contains it.
   std::optional<PrefixNode> Find(PrefixNode parent, std::string_view salt,
                                  absl::Span<const TokenId> tokens) const;
-  /// Returns the last block of the prefix `node`; nullopt if that block has lost its name.
+  /// Returns the last block of the prefix `node`; nullopt if that block is not published any more.
   std::optional<KvBlockId> BlockOf(PrefixNode node) const {
     const auto block = static_cast<KvBlockId>(node % total_blocks());
     if (node == kEmptyPrefix || StateOf(block).name != node) return std::nullopt;
     return block;
   }
-  /// Returns how many names were removed so far: while it does not change, no result of BlockOf changes.
-  uint64_t names_lost() const { return names_lost_; }
+  /// Returns how many blocks were unpublished so far. While it does not change, BlockOf still finds every
+  /// prefix that it found before.
+  uint64_t unpublished_count() const { return unpublished_count_; }
   /// Removes the name of a block whose rows may be wrong, so that no other sequence finds it.
-  void Forget(KvBlockId block);
+  void Unpublish(KvBlockId block);
   /// Removes the names of all first blocks whose salt begins with `beginning`, and of all blocks if it is "".
-  /// Blocks that follow a prefix without a name are not found any more, and are evicted when their memory is
+  /// Blocks that follow an unpublished block are not found any more, and are evicted when their memory is
   /// needed.
-  void ForgetSalted(std::string_view beginning);
+  void UnpublishBySalt(std::string_view beginning);
 
   int holders(KvBlockId block) const { return StateOf(block).holders; }
   int free_blocks() const { return static_cast<int>(blank_.size() + idle_.size()); }
@@ -92,7 +93,7 @@ class BlockPool {
   // An edge of the tree of prefixes: the edge of a named block, or one to look up.
   struct Edge {
     PrefixNode parent = kEmptyPrefix;
-    std::string_view salt;  // of edges from the empty prefix
+    std::string_view salt;  // only edges from the empty prefix have one
     absl::Span<const TokenId> tokens;
     size_t hash = 0;
 
@@ -140,14 +141,14 @@ class BlockPool {
 
   const int block_tokens_;
   std::vector<State> states_;                          // [block]
-  std::unique_ptr<TokenId[]> tokens_;                  // [block][block_tokens] of named ones
-  absl::flat_hash_map<KvBlockId, std::string> salts_;  // of named ones whose edge has one
+  std::unique_ptr<TokenId[]> tokens_;                  // [block][block_tokens] of named blocks
+  absl::flat_hash_map<KvBlockId, std::string> salts_;  // of named blocks whose edge has a salt
   std::vector<KvBlockId> blank_;                       // a stack, so that recently used memory is reused
   std::set<std::pair<uint64_t, KvBlockId>> idle_;      // by State::released
   absl::flat_hash_set<KvBlockId, EdgeHash, EdgeEqual> named_;
   int64_t names_given_ = 0;
   uint64_t clock_ = 0;
-  uint64_t names_lost_ = 0;
+  uint64_t unpublished_count_ = 0;
 };
 
 }  // namespace numoe::engine

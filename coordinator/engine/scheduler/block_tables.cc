@@ -19,7 +19,7 @@ void BlockTables::FindPrefix(Sequence& s) const {
   if (s.unscored() > 0) return s.kv.prefixes.clear();  // the probabilities need every token's logits
   const size_t most = (s.tokens.size() - 1) / static_cast<size_t>(pool_.block_tokens());
   s.kv.prefixes.resize(std::min(s.kv.prefixes.size(), most));
-  if (std::exchange(s.kv.prefixes_known_at, pool_.names_lost()) != pool_.names_lost()) {
+  if (std::exchange(s.kv.prefixes_known_at, pool_.unpublished_count()) != pool_.unpublished_count()) {
     const auto gone = std::find_if(s.kv.prefixes.begin(), s.kv.prefixes.end(),
                                    [&](PrefixNode node) { return !pool_.BlockOf(node); });
     s.kv.prefixes.erase(gone, s.kv.prefixes.end());
@@ -50,14 +50,14 @@ void BlockTables::TakePrefix(Sequence& s) {
   }
   s.kv.cached = static_cast<int64_t>(s.kv.prefixes.size()) * pool_.block_tokens();
   if (!s.kv.reused) s.kv.reused = s.kv.cached;
-  NUMOE_CHECK_LT(s.kv.cached, static_cast<int64_t>(s.tokens.size())) << "the last token's logits are wanted";
+  NUMOE_CHECK_LT(s.kv.cached, static_cast<int64_t>(s.tokens.size())) << "the last token's logits are needed";
 }
 
 void BlockTables::Grow(Sequence& s, int64_t tokens) {
   NUMOE_CHECK(s.kv.cached < tokens && tokens <= static_cast<int64_t>(s.tokens.size())) << tokens;
   while (static_cast<int>(s.kv.blocks.size()) < pool_.BlocksFor(tokens)) {
     const auto block = pool_.Allocate();
-    NUMOE_CHECK(block.has_value()) << "the plan gave out more blocks than there are";
+    NUMOE_CHECK(block.has_value()) << "the plan used more blocks than the pool has";
     s.kv.blocks.push_back(*block);
   }
 }
@@ -85,9 +85,9 @@ int BlockTables::SharedBlocks(const Sequence& s) const {
                                         [&](KvBlockId block) { return pool_.holders(block) > 1; }));
 }
 
-void BlockTables::Distrust(const Sequence& s) {
+void BlockTables::Unpublish(const Sequence& s) {
   const auto computed = static_cast<size_t>(s.kv.reused.value_or(0) / pool_.block_tokens());
-  for (size_t i = computed; i < s.kv.blocks.size(); ++i) pool_.Forget(s.kv.blocks[i]);
+  for (size_t i = computed; i < s.kv.blocks.size(); ++i) pool_.Unpublish(s.kv.blocks[i]);
 }
 
 void BlockTables::Release(Sequence& s) {

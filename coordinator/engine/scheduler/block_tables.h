@@ -33,8 +33,8 @@ class BlockTables {
   void Publish(Sequence& s);
   /// Returns how many of the sequence's blocks other sequences hold, too.
   int SharedBlocks(const Sequence& s) const;
-  /// Removes the names of the blocks that the sequence computed, so that no other sequence gets these rows.
-  void Distrust(const Sequence& s);
+  /// Unpublishes the blocks that the sequence computed, so that no other sequence gets their rows.
+  void Unpublish(const Sequence& s);
   void Release(Sequence& s);
 
  private:

@@ -32,7 +32,7 @@ struct SamplingParams {
   std::optional<uint64_t> seed;         // drawn from the engine's generator if nullopt
   std::optional<int> max_tokens = 16;   // of the answer; the rest of the context if nullopt; with 0 only the
                                         // prompt is computed
-  std::vector<TokenId> stop_token_ids;  // besides the model's own
+  std::vector<TokenId> stop_token_ids;  // in addition to the model's end tokens
   bool ignore_eos = false;
   // OpenAI's two penalties apply to generated tokens, vLLM's repetition penalty to prompt and output
   // (coordinator/execution/sampling/logit_rules.h).
@@ -42,10 +42,10 @@ struct SamplingParams {
   std::vector<std::pair<TokenId, float>> logit_bias;
   int min_tokens = 0;  // the model's end token and stop_token_ids are forbidden before the answer has this
                        // length, unless a constraint allows nothing else
-  std::vector<TokenId> allowed_token_ids;  // all if empty
-  // How many of the most likely tokens (0 to kLogprobsMax) get a log-probability beside the drawn one, from
-  // the model's raw distribution: before penalties, biases, constraints and temperature. No token gets one if
-  // nullopt.
+  std::vector<TokenId> allowed_token_ids;  // all tokens if empty
+  // How many of the most likely tokens (0 to kLogprobsMax) get a log-probability in addition to the drawn
+  // one, from the model's raw distribution: before penalties, biases, constraints and temperature. No token
+  // gets one if nullopt.
   std::optional<int> logprobs;
   std::optional<int> prompt_logprobs;  // the same for the prompt, which then reuses no prefix
 };
@@ -80,7 +80,7 @@ struct EngineRequest {
   std::string cache_salt;       // only requests with the same salt share prefixes
   SamplingParams sampling;
   std::unique_ptr<execution::TokenConstraint>
-      constraint;  // any token may come if null; if it ends the text, the model's end tokens always end
+      constraint;  // null if any token may follow; if it ends the text, the model's end tokens always end it
   std::function<void(const TokenEvent&)>
       on_event;  // called on the engine thread until finish != kNone, or until the engine handles a Cancel
   Tenant tenant;
@@ -98,23 +98,23 @@ struct EngineStats {
   int kv_blocks_total = 0;
   bool ready = false;  // every expert slice is served
   uint64_t steps = 0;
-  double stalled_s = 0;  // since the last step's end, or since there is something to do; 0 if idle
+  double stalled_s = 0;  // seconds since the last step ended, or since work came to an idle engine; 0 if idle
   double turn_s = 0;  // the same since the last turn: a step, a lost step, or a slice of waiting for a worker
   double last_step_s = 0;
   int last_step_tokens = 0;
   uint64_t tokens_computed = 0;  // by the model, prompts and recomputed tokens included
   uint64_t tokens_generated = 0;
   uint64_t preemptions = 0;
-  uint64_t prefix_query_tokens = 0;  // of admitted sequences
-  uint64_t prefix_hit_tokens = 0;    // those of them that were in the prefix cache
+  uint64_t prefix_query_tokens = 0;  // looked up in the prefix cache when sequences were admitted
+  uint64_t prefix_hit_tokens = 0;    // the part of them that was in the prefix cache
 };
 
 class Engine {
  public:
   virtual ~Engine() = default;
-  /// Returns whether the queue would take a request of this tenant after the requests `come`, which are about
-  /// to be submitted. Callers ask before they tokenise a prompt, so that overload costs little.
-  virtual bool HasRoom(const Tenant& tenant, const TenantLines& come) const = 0;
+  /// Returns whether the queue would take a request of this tenant after the requests `upcoming`, which are
+  /// about to be submitted. Callers ask before they tokenise a prompt, so that overload costs little.
+  virtual bool HasRoom(const Tenant& tenant, const TenantLines& upcoming) const = 0;
   /// Returns RESOURCE_EXHAUSTED if the queue is full (429); INVALID_ARGUMENT if the prompt can never fit, or
   /// if a sampling parameter is out of range (the message begins with its name); UNAVAILABLE while draining.
   virtual absl::StatusOr<SequenceId> Submit(EngineRequest request) = 0;

@@ -41,9 +41,9 @@ class EngineLoop final : public Engine {
     thread_.join();
   }
 
-  bool HasRoom(const Tenant& tenant, const TenantLines& come) const override {
+  bool HasRoom(const Tenant& tenant, const TenantLines& upcoming) const override {
     const MutexLock lock(mutex_);
-    return !draining_ && TakesNow(tenant, come);
+    return !draining_ && AcceptsNow(tenant, upcoming);
   }
 
   absl::StatusOr<SequenceId> Submit(EngineRequest request) override {
@@ -53,10 +53,11 @@ class EngineLoop final : public Engine {
     const auto prompt = static_cast<double>(sequence->prompt_tokens);
     const MutexLock lock(mutex_);
     if (draining_ || stop_) return absl::UnavailableError("the server is draining and takes no new requests");
-    if (!TakesNow(sequence->request.tenant, {})) {
+    if (!AcceptsNow(sequence->request.tenant, {})) {
       metrics_.Add(CounterId::kRequestsRejected);
       return absl::ResourceExhaustedError(
-          fmt::format("the queue is full ({} requests waiting)", WaitingNow()));
+          fmt::format("the queue is full: {} requests wait, expected fewer than {}; try again later",
+                      WaitingNow(), options_.queue_max));
     }
     sequence->arrived = options_.now();
     if (LiveNow() == 0) moved_ = turned_ = sequence->arrived;
@@ -105,26 +106,27 @@ class EngineLoop final : public Engine {
  private:
   void Loop() {
     pthread_setname_np(pthread_self(), "engine");
-    while (TakeMail()) {
+    while (ReceiveCommands()) {
       scheduler_.Turn();
       PublishStats();
     }
     scheduler_.CancelAll();
   }
 
-  // Waits until there is something to do; returns false if the engine stops.
-  bool TakeMail() {
+  // Waits until there is something to do, and passes the commands of other threads to the scheduler. Returns
+  // false if the engine stops.
+  bool ReceiveCommands() {
     absl::flat_hash_set<SequenceId> cancelled;
     {
       const MutexLock lock(mutex_);
       if (scheduler_.idle() && submitted_.empty()) {
         scheduler_.CheckIdle();
-        experts_.AnswersEnded();
+        experts_.OnIdle();
         while (!stop_ && submitted_.empty() && cancelled_.empty() && reset_prefixes_.empty())
           wake_.Wait(mutex_);
       }
       for (const std::string& salt_beginning : std::exchange(reset_prefixes_, {}))
-        scheduler_.ForgetPrefixes(salt_beginning);
+        scheduler_.ResetPrefixCache(salt_beginning);
       for (SequencePtr& sequence : submitted_) scheduler_.Add(std::move(sequence));
       submitted_.clear();
       tenants_waiting_ = scheduler_.WaitingByTenant();
@@ -157,9 +159,10 @@ class EngineLoop final : public Engine {
   }
   // A full queue still takes requests of a tenant that has less than its part, so that no tenant keeps others
   // out.
-  bool TakesNow(const Tenant& tenant, const TenantLines& come) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  bool AcceptsNow(const Tenant& tenant, const TenantLines& upcoming) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     int requests = WaitingNow();
-    for (const auto& [other, coming] : come) requests += coming.requests;
+    for (const auto& [other, added] : upcoming) requests += added.requests;
     if (requests < options_.queue_max) return true;
     TenantLines waiting = tenants_waiting_;
     for (const SequencePtr& s : submitted_) {
@@ -167,10 +170,10 @@ class EngineLoop final : public Engine {
       ++line.requests;
       line.weight = s->request.tenant.weight;
     }
-    for (const auto& [other, coming] : come) {
+    for (const auto& [other, added] : upcoming) {
       TenantLine& line = waiting[other];
-      line.requests += coming.requests;
-      line.weight = coming.weight;
+      line.requests += added.requests;
+      line.weight = added.weight;
     }
     return FullQueueTakes(waiting, tenant.id, tenant.weight, options_.queue_max);
   }
@@ -190,7 +193,7 @@ class EngineLoop final : public Engine {
   std::vector<SequencePtr> submitted_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<SequenceId> cancelled_ ABSL_GUARDED_BY(mutex_);
   EngineStats stats_ ABSL_GUARDED_BY(mutex_);
-  EngineClock::time_point moved_ ABSL_GUARDED_BY(mutex_);   // when a step ended or idleness ended
+  EngineClock::time_point moved_ ABSL_GUARDED_BY(mutex_);   // when the last step or idle time ended
   EngineClock::time_point turned_ ABSL_GUARDED_BY(mutex_);  // the same for turns
   SequenceId last_id_ ABSL_GUARDED_BY(mutex_) = 0;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;

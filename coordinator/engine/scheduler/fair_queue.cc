@@ -14,7 +14,7 @@ bool GoesBefore(const SequencePtr& a, const SequencePtr& b) { return a->GoesBefo
 }  // namespace
 
 void FairQueue::Add(SequencePtr s) {
-  NUMOE_CHECK(s != nullptr && s->kv.blocks.empty()) << "who waits holds nothing";
+  NUMOE_CHECK(s != nullptr && s->kv.blocks.empty()) << "a waiting sequence holds no blocks";
   std::deque<SequencePtr>& line = lines_[s->request.tenant.id];
   line.insert(std::upper_bound(line.begin(), line.end(), s, GoesBefore), std::move(s));
   ++size_;

@@ -19,25 +19,25 @@ void FairShares::Account::Take(int64_t tokens) {
   NUMOE_DCHECK(0 <= spent && left() >= 1);
 }
 
-void FairShares::Contend(const std::map<int, int>& weights) {
+void FairShares::SetActive(const std::map<int, int>& weights) {
   std::optional<int64_t> earliest;
   for (const auto& [tenant, account] : accounts_) {
-    if (account.contends && weights.count(tenant) > 0)
+    if (account.active && weights.count(tenant) > 0)
       earliest = std::min(account.round, earliest.value_or(std::numeric_limits<int64_t>::max()));
   }
   if (!earliest) accounts_.clear();
   round_ = earliest.value_or(0);
   for (auto it = accounts_.begin(); it != accounts_.end();) {
-    it->second.contends = weights.count(it->first) > 0;
-    it = it->second.contends || it->second.round >= round_ ? std::next(it) : accounts_.erase(it);
+    it->second.active = weights.count(it->first) > 0;
+    it = it->second.active || it->second.round >= round_ ? std::next(it) : accounts_.erase(it);
   }
   for (const auto& [tenant, weight] : weights) {
     NUMOE_CHECK_GE(weight, 1) << "tenant " << tenant;
     Account& account = accounts_[tenant];
     if (account.round < round_) account.round = round_;
     account.weight = weight;
-    account.contends = true;
-    account.Take(0);  // with a smaller weight, the tokens used may be those of more rounds
+    account.active = true;
+    account.Take(0);  // with a smaller weight, the tokens already used may amount to more rounds
   }
 }
 

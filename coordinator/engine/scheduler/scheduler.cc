@@ -12,7 +12,7 @@
 namespace numoe::engine {
 namespace {
 
-// How long the engine waits for a lost worker before it looks at its inbox again.
+// How long the engine waits for a lost worker before it checks its inbox again.
 constexpr int64_t kAwaitSliceMs = 20;
 
 const char* ReasonName(FinishReason reason) {
@@ -28,7 +28,7 @@ const char* ReasonName(FinishReason reason) {
     case FinishReason::kNone:
       break;
   }
-  NUMOE_CHECK(false) << "a sequence that goes on has no reason";
+  NUMOE_CHECK(false) << "a sequence that has not ended has no finish reason";
   return "";
 }
 
@@ -58,9 +58,9 @@ Scheduler::Scheduler(execution::Model& model, execution::ExpertBackend& experts,
       pacer_(options.decode_stretch_max),
       drawer_(options.vocab),
       filler_(drawer_, options.deterministic),
-      places_(options.limits.sequences_max) {
+      slots_(options.limits.sequences_max) {
   NUMOE_CHECK_LE(options.limits.fixed_chunk_tokens, options.limits.prompt_logit_rows)
-      << "a piece of a prompt is computed whole";
+      << "a whole chunk of a prompt is computed in one step";
   metrics_.Set(GaugeId::kKvBlocksCapacity, blocks_.total_blocks());
   for (const FinishReason reason :
        {FinishReason::kStop, FinishReason::kLength, FinishReason::kCancelled, FinishReason::kError})
@@ -84,12 +84,12 @@ void Scheduler::Cancel(const absl::flat_hash_set<SequenceId>& sequences) {
   ForEach([&](Sequence& s) {
     if (sequences.contains(s.id)) End(s, FinishReason::kCancelled);
   });
-  Settle();
+  RemoveFinished();
 }
 
 void Scheduler::CancelAll() {
   ForEach([&](Sequence& s) { End(s, FinishReason::kCancelled); });
-  Settle();
+  RemoveFinished();
 }
 
 void Scheduler::ForEach(absl::FunctionRef<void(Sequence&)> visit) {
@@ -114,11 +114,11 @@ EngineStats Scheduler::Stats() const {
 }
 
 void Scheduler::Turn() {
-  if (deadlines_ > 0) EndLate();
+  if (deadlines_ > 0) EndExpired();
   if (!idle() && WorkersReady()) RunStep();
 }
 
-void Scheduler::EndLate() {
+void Scheduler::EndExpired() {
   const EngineClock::time_point now = options_.now();
   ForEach([&](Sequence& s) {
     if (!s.request.deadline || *s.request.deadline > now) return;
@@ -126,7 +126,7 @@ void Scheduler::EndLate() {
         absl::DeadlineExceededError(fmt::format("the request's deadline passed after {} of at most {} tokens",
                                                 s.generated(), s.tokens_max - s.prompt_tokens)));
   });
-  Settle();
+  RemoveFinished();
 }
 
 // After a lost step, waits at most kAwaitSliceMs for the backend. Returns whether a step can run.
@@ -141,40 +141,40 @@ void Scheduler::EndAllIfTooLate(const absl::Status& status) {
   if (SecondsSince(*lost_since_) * 1e3 < static_cast<double>(options_.worker_deadline_ms)) return;
   EndAll(absl::UnavailableError(fmt::format("no expert worker for {} ms: {}", options_.worker_deadline_ms,
                                             std::string(status.message()))));
-  experts_.AnswersEnded();
+  experts_.OnIdle();
 }
 
-// Other workers compute in other formats than the former ones, so everything is computed again from its
+// The workers compute in other numeric formats than before, so everything is computed again from its
 // beginning.
-void Scheduler::BeginAnew() {
-  ForgetPrefixes("");
+void Scheduler::RecomputeAll() {
+  ResetPrefixCache("");
   for (const SequencePtr& s : running_) Preempt(*s);
-  Settle();
+  RemoveFinished();
 }
 
 void Scheduler::RunStep() {
-  if (experts_.TakeChange()) BeginAnew();
-  if (Sequence* last = places_.ToGiveUp(running_, waiting_, options_.now())) {
+  if (experts_.ConsumeFormatChange()) RecomputeAll();
+  if (Sequence* last = slots_.ToGiveUp(running_, waiting_, options_.now())) {
     Preempt(*last);
-    Settle();
+    RemoveFinished();
   }
   const StepPlan plan = Plan();
-  CarryOut(plan);
+  ExecutePlan(plan);
   if (plan.parts.empty()) {
     // No part fits although sequences run: the planner has then preempted some, so that the first one fits
     // next time.
     NUMOE_CHECK(!plan.preempted.empty()) << "no progress: " << plan.ToString();
-    return Settle();
+    return RemoveFinished();
   }
   const execution::StepBatch& batch = filler_.Fill(plan.parts, running_, model_.CanDraw());
   const EngineClock::time_point start = options_.now();
   const absl::StatusOr<execution::StepLogits> logits = model_.Forward(batch);
-  if (absl::IsUnavailable(logits.status())) return LoseStep(logits.status(), start);
+  if (absl::IsUnavailable(logits.status())) return DropStep(logits.status(), start);
   if (!logits.ok()) return EndAll(logits.status());
   lost_since_.reset();
   RecordStep(plan, start);
   Sample(plan, *logits);
-  Settle();
+  RemoveFinished();
 }
 
 StepPlan Scheduler::Plan() {
@@ -182,16 +182,16 @@ StepPlan Scheduler::Plan() {
   if (!options_.deterministic)
     limits.mixed_prompt_tokens = pacer_.PromptTokens(CountDecoding(running_), limits.step_tokens);
   const TenantLines lines = waiting_.Lines();
-  shares_.Contend(Contenders(running_, lines));
+  shares_.SetActive(ActiveTenants(running_, lines));
   const auto view = [this](int tenant, int i) {
     return ViewWaiting(waiting_.At(tenant, i), tables_, blocks_);
   };
-  const int kept = places_.Kept(running_, lines, options_.now());
+  const int kept = slots_.Kept(running_, lines, options_.now());
   return PlanNextStep(ViewRunning(running_, tables_, blocks_, limits.step_tokens),
                       {.lines = lines, .view = view, .kept = kept}, blocks_.free_blocks(), limits, shares_);
 }
 
-// The sequence leaves the running list in Settle.
+// The sequence leaves the running list in RemoveFinished.
 void Scheduler::Preempt(Sequence& s) {
   NUMOE_CHECK(!s.preempted && !s.ending) << "sequence " << s.id;
   tables_.Release(s);
@@ -200,8 +200,9 @@ void Scheduler::Preempt(Sequence& s) {
   metrics_.Add(CounterId::kPreemptions);
 }
 
-void Scheduler::CarryOut(const StepPlan& plan) {
-  // The parts' indices refer to the running list as planned, so preempted sequences stay in it until Settle.
+void Scheduler::ExecutePlan(const StepPlan& plan) {
+  // The parts' indices refer to the running list as planned, so preempted sequences stay in it until
+  // RemoveFinished.
   for (const int index : plan.preempted) Preempt(*running_[static_cast<size_t>(index)]);
   for (const int tenant : plan.admitted) {
     running_.push_back(waiting_.TakeFirst(tenant));
@@ -210,7 +211,7 @@ void Scheduler::CarryOut(const StepPlan& plan) {
     metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
     const bool before = s.generated() > 0 || s.admitted != std::chrono::steady_clock::time_point();
     if (!before) s.admitted = options_.now();
-    tables_.TakePrefix(s);  // for all before a block is allocated, which can evict a found prefix
+    tables_.TakePrefix(s);  // for all of them before a block is allocated, which can evict a found prefix
     stats_.prefix_query_tokens += s.tokens.size();
     stats_.prefix_hit_tokens += static_cast<uint64_t>(s.kv.cached);
     metrics_.Add(CounterId::kPrefixQueryTokens, static_cast<double>(s.tokens.size()));
@@ -227,10 +228,10 @@ void Scheduler::CarryOut(const StepPlan& plan) {
 }
 
 // The step has sampled nothing and changed no `cached`. A new step is planned when the workers are back.
-void Scheduler::LoseStep(const absl::Status& status, EngineClock::time_point start) {
+void Scheduler::DropStep(const absl::Status& status, EngineClock::time_point start) {
   if (!lost_since_) lost_since_ = start;
   metrics_.Add(CounterId::kStepsReplayed);
-  Settle();
+  RemoveFinished();
   EndAllIfTooLate(status);
 }
 
@@ -279,7 +280,7 @@ void Scheduler::Sample(const StepPlan& plan, const execution::StepLogits& logits
     if (status.ok()) {
       tables_.Publish(s);
     } else {
-      tables_.Distrust(s);  // if logits are not finite, the cached rows may not be either
+      tables_.Unpublish(s);  // if logits are not finite, the cached rows may not be either
       End(s, FinishReason::kError, status);
     }
   }
@@ -300,7 +301,7 @@ absl::Status Scheduler::Advance(Sequence& s, StepRows& rows, size_t end) {
   return absl::OkStatus();
 }
 
-// Sends a token to the request. The last one is part of the ending, which Settle sends.
+// Sends a token to the request. The last one is part of the ending, which RemoveFinished sends.
 void Scheduler::Emit(Sequence& s, execution::DrawnToken drawn) {
   NUMOE_CHECK_LT(static_cast<int64_t>(s.tokens.size()), s.tokens_max);
   const bool first = s.generated() == 0;
@@ -343,12 +344,12 @@ void Scheduler::End(Sequence& s, FinishReason reason, const absl::Status& error)
 void Scheduler::EndAll(const absl::Status& error) {
   ForEach([&](Sequence& s) { End(s, FinishReason::kError, error); });
   lost_since_.reset();
-  Settle();
+  RemoveFinished();
 }
 
 // Removes the sequences that have ended, puts the preempted ones back into the queue, and sorts the running
 // ones.
-void Scheduler::Settle() {
+void Scheduler::RemoveFinished() {
   size_t stay = 0;
   for (SequencePtr& s : running_) {
     if (s->ending) {
@@ -369,7 +370,7 @@ void Scheduler::Settle() {
 
 void Scheduler::Finish(Sequence& s) {
   NUMOE_CHECK(s.ending && live_ > 0);
-  places_.Ended(s.request.tenant.id, options_.now());
+  slots_.Ended(s.request.tenant.id, options_.now());
   tables_.Release(s);
   metrics_.With(CounterId::kRequestsFinished, {ReasonName(s.ending->finish)}).Increment();
   metrics_.Observe(HistogramId::kRequestDuration, SecondsSince(s.arrived));

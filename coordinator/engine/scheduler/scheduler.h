@@ -17,9 +17,9 @@
 #include "common/observe/metrics.h"
 #include "coordinator/engine/scheduler/batch_filler.h"
 #include "coordinator/engine/scheduler/block_tables.h"
-#include "coordinator/engine/scheduler/fair_places.h"
 #include "coordinator/engine/scheduler/fair_queue.h"
 #include "coordinator/engine/scheduler/fair_shares.h"
+#include "coordinator/engine/scheduler/fair_slots.h"
 #include "coordinator/engine/scheduler/sequence_views.h"
 #include "coordinator/engine/scheduler/step_pacer.h"
 #include "coordinator/engine/scheduler/step_planner.h"
@@ -42,7 +42,7 @@ struct EngineOptions {
   bool deterministic = false;
   bool prefix_caching = true;
   double decode_stretch_max =
-      2;  // how much longer prompt tokens may make a step in which sequences decode; 0 means any
+      2;  // how many times as long prompt tokens may make a step in which sequences decode; 0 means no limit
   std::function<EngineClock::time_point()> now = EngineClock::now;
 };
 
@@ -58,7 +58,7 @@ class Scheduler {
   /// Ends those of these sequences that it has, without an event.
   void Cancel(const absl::flat_hash_set<SequenceId>& sequences);
   void CancelAll();
-  void ForgetPrefixes(const std::string& salt_beginning) { blocks_.ForgetSalted(salt_beginning); }
+  void ResetPrefixCache(const std::string& salt_beginning) { blocks_.UnpublishBySalt(salt_beginning); }
 
   bool idle() const { return running_.empty() && waiting_.empty(); }
   /// Ends sequences whose deadline has passed, and runs one step if there is something to compute.
@@ -81,10 +81,10 @@ class Scheduler {
   bool WorkersReady();
   void RunStep();
   StepPlan Plan();
-  void BeginAnew();
+  void RecomputeAll();
   void Preempt(Sequence& s);
-  void CarryOut(const StepPlan& plan);
-  void LoseStep(const absl::Status& status, EngineClock::time_point start);
+  void ExecutePlan(const StepPlan& plan);
+  void DropStep(const absl::Status& status, EngineClock::time_point start);
   void RecordStep(const StepPlan& plan, EngineClock::time_point start);
   void Charge(const Tenant& tenant, int tokens);
   void Sample(const StepPlan& plan, const execution::StepLogits& logits);
@@ -92,9 +92,9 @@ class Scheduler {
   void Emit(Sequence& s, execution::DrawnToken drawn);
   void End(Sequence& s, FinishReason reason, const absl::Status& error = absl::OkStatus()) const;
   void EndAll(const absl::Status& error);
-  void EndLate();
+  void EndExpired();
   void EndAllIfTooLate(const absl::Status& status);
-  void Settle();
+  void RemoveFinished();
   void Finish(Sequence& s);
   void Queue(SequencePtr s);
   void ForEach(absl::FunctionRef<void(Sequence&)> visit);
@@ -114,8 +114,8 @@ class Scheduler {
   bool running_changed_ = false;      // since it was last sorted
   FairQueue waiting_;
   FairShares shares_;
-  FairPlaces places_;
-  std::map<int, prometheus::Counter*> tenant_tokens_;  // of tenants that have names
+  FairSlots slots_;
+  std::map<int, prometheus::Counter*> tenant_tokens_;  // by tenant, for those that have names
   std::optional<EngineClock::time_point> lost_since_;  // when the first of consecutive lost steps began
   int deadlines_ = 0;                                  // number of sequences that have one
   TokenEvent event_;                                   // scratch

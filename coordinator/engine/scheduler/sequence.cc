@@ -86,7 +86,7 @@ Sequence::Sequence(EngineRequest asked, const SequenceLimits& limits)
 
 int Sequence::LogitRows(int count) const {
   const int64_t end = kv.cached + count;
-  NUMOE_DCHECK(count > 0 && end <= static_cast<int64_t>(tokens.size())) << count << " behind " << kv.cached;
+  NUMOE_DCHECK(count > 0 && end <= static_cast<int64_t>(tokens.size())) << count << " after " << kv.cached;
   if (unscored() > 0) return static_cast<int>(std::max<int64_t>(0, end - drawing.scored));
   return end == static_cast<int64_t>(tokens.size()) ? 1 : 0;
 }

@@ -41,9 +41,9 @@ struct Sequence {
   std::chrono::steady_clock::time_point arrived;
 
   // Scheduler writes these.
-  std::vector<TokenId> tokens;                     // prompt, then what was sampled
-  bool preempted = false;                          // leaves the running list in Scheduler::Settle
-  std::optional<TokenEvent> ending;                // set when it has ended, sent by Scheduler::Settle
+  std::vector<TokenId> tokens;                     // prompt, then sampled tokens
+  bool preempted = false;                          // leaves the running list in Scheduler::RemoveFinished
+  std::optional<TokenEvent> ending;                // set when it has ended, sent by Scheduler::RemoveFinished
   std::chrono::steady_clock::time_point admitted;  // first admission; the epoch before it
   std::chrono::steady_clock::time_point first_token, last_token;  // the epoch before them
 
@@ -53,7 +53,7 @@ struct Sequence {
     std::vector<KvBlockId> blocks;     // block table
     std::vector<PrefixNode> prefixes;  // of its first full blocks: found in the cache while it waits, then
                                        // shared or published by it
-    uint64_t prefixes_known_at = 0;    // BlockPool::names_lost() when `prefixes` were last checked
+    uint64_t prefixes_known_at = 0;    // BlockPool::unpublished_count() when `prefixes` were last checked
     std::optional<int64_t> reused;     // tokens found in the prefix cache at its first admission
   };
   KvRows kv;
@@ -62,8 +62,9 @@ struct Sequence {
   struct Drawing {
     std::unique_ptr<execution::LogitRules> rules;  // null if it has none
     std::optional<absl::StatusOr<absl::Span<const uint64_t>>>
-        mask;                    // the constraint's, of the next token; empty if it allows all tokens
-    std::vector<uint64_t> both;  // owns `mask` if it combines allowed_token_ids with the constraint's mask
+        mask;  // the constraint's mask for the next token; empty if it allows all tokens
+    std::vector<uint64_t>
+        combined_mask;  // owns `mask` if it combines allowed_token_ids with the constraint's mask
     std::vector<execution::TokenLogprobs> scores;  // of the prompt, until they are sent
     int64_t scored = 0;                            // prompt tokens after the first whose probability is known
   };

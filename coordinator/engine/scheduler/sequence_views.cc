@@ -4,7 +4,7 @@
 
 namespace numoe::engine {
 
-std::map<int, int> Contenders(const std::vector<SequencePtr>& running, const TenantLines& waiting) {
+std::map<int, int> ActiveTenants(const std::vector<SequencePtr>& running, const TenantLines& waiting) {
   std::map<int, int> weights;
   for (const auto& [tenant, line] : waiting) weights.emplace(tenant, line.weight);
   for (const SequencePtr& s : running) {

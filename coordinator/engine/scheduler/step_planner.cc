@@ -46,7 +46,7 @@ class Planner {
     // possibly in shared blocks, so all of them are preempted.
     if (plan_.parts.empty()) {
       for (int i = Running() - 1; i > 0; --i) {
-        if (CanGive(i)) Preempt(i);
+        if (CanPreempt(i)) Preempt(i);
       }
     }
     NUMOE_CHECK(budget_ >= 0 && free_ >= 0) << plan_.ToString();
@@ -90,8 +90,8 @@ class Planner {
     return chunk <= left ? static_cast<int>(chunk) : 0;  // a whole chunk or nothing
   }
 
-  // Whether the step has tokens left for the sequence but no rows of logits, which other sequences do not
-  // need.
+  // Returns whether the step has tokens left for the sequence but no rows of logits. Other sequences may not
+  // need such rows.
   bool RowsAreSpent(SequenceView s) const {
     if (!s.prompt_logits || ChunkOf(s, 0, budget_) > 0) return false;
     s.prompt_logits = false;
@@ -118,16 +118,17 @@ class Planner {
     }
     for (const auto& [tenant, line] : lines) without_any_ += line.waiting > 0 && line.running == 0 ? 1 : 0;
     std::set<std::pair<int64_t, int>> turns;  // (round, tenant)
-    for (const auto& [tenant, line] : lines) turns.emplace(shares_.RoundOf(tenant), tenant);
+    for (const auto& [tenant, line] : lines) turns.emplace(shares_.Round(tenant), tenant);
     while (budget_ > 0 && !turns.empty()) {
       const int tenant = turns.begin()->second;
       turns.erase(turns.begin());
-      const int64_t most = turns.empty() ? budget_ : std::min<int64_t>(budget_, shares_.LeftOf(tenant));
+      const int64_t most =
+          turns.empty() ? budget_ : std::min<int64_t>(budget_, shares_.RemainingQuantum(tenant));
       const int tokens = GiveNext(tenant, lines[tenant], static_cast<int>(most));
       NUMOE_DCHECK(tokens >= 0 && budget_ >= 0);
       if (tokens == 0) continue;  // the tenant cannot use more tokens in this step
-      shares_.Charge(tenant, shares_.WeightOf(tenant), tokens);
-      turns.emplace(shares_.RoundOf(tenant), tenant);
+      shares_.Charge(tenant, shares_.Weight(tenant), tokens);
+      turns.emplace(shares_.Round(tenant), tenant);
     }
   }
 
@@ -160,7 +161,7 @@ class Planner {
     if (line.closed) return false;
     // Require room for the whole prompt and its first token: admissions that lead to preemption would only
     // thrash.
-    const int whole = BlocksFor(s.tokens + 1, limits_.block_tokens) - TakenByOthers(s);
+    const int whole = BlocksFor(s.tokens + 1, limits_.block_tokens) - HeldByOthers(s);
     closed_ = ChunkOf(s, 0, budget_) == 0 || whole > room_;
     if (closed_) return false;
     room_ -= whole;
@@ -174,19 +175,19 @@ class Planner {
 
   // Plans the prompts' parts, in order, with blocks for their tokens.
   void PlanPrompts() {
-    givable_.clear();
+    freeable_.clear();
     for (const Prompt& prompt : prompts_) {
       if (prompt.tokens == 0) continue;
       if (prompt.sequence >= Running()) {
         const int64_t rows = prompt.view.cached + prompt.tokens;
         Take(prompt.sequence, prompt.tokens,
-             BlocksFor(rows, limits_.block_tokens) - TakenByOthers(prompt.view));
+             BlocksFor(rows, limits_.block_tokens) - HeldByOthers(prompt.view));
         continue;
       }
       Spend(prompt.view, -prompt.tokens);
       if (planned_[prompt.sequence] != kPreempted) PlanRunning(prompt.sequence, prompt.tokens);
     }
-    givable_.clear();
+    freeable_.clear();
     // If blocks were short, prompts that got no tokens by the shares get those that others could not use.
     for (const Prompt& prompt : prompts_) {
       if (prompt.sequence < Running() && planned_[prompt.sequence] == 0)
@@ -198,44 +199,45 @@ class Planner {
     NUMOE_DCHECK_EQ(planned_[index], 0);
     if (tokens == 0) return;
     const SequenceView& s = running_[index];
-    // It may hold more blocks than it needs: those of a lost step, if the new plan gives it fewer tokens.
+    // The sequence may hold more blocks than it needs, from a lost step that had more tokens of it.
     const int needed = std::max(0, BlocksFor(s.cached + tokens, limits_.block_tokens) - s.blocks);
-    if (needed > free_ && needed > free_ + GivableAfter(index)) return;  // until others finish
+    if (needed > free_ && needed > free_ + FreeableAfter(index)) return;  // until others finish
     while (needed > free_) Preempt(LastAfter(index));
     Spend(s, tokens);
     Take(index, tokens, needed);
     planned_[index] = tokens;
   }
 
-  bool CanGive(int index) const { return planned_[index] == 0 && running_[index].blocks > 0; }
-  int Given(int index) const { return running_[index].blocks - running_[index].shared; }
-  static int TakenByOthers(const SequenceView& s) { return s.blocks - s.idle; }
+  bool CanPreempt(int index) const { return planned_[index] == 0 && running_[index].blocks > 0; }
+  int FreedBy(int index) const { return running_[index].blocks - running_[index].shared; }
+  static int HeldByOthers(const SequenceView& s) { return s.blocks - s.idle; }
 
   // Returns how many blocks would be freed by preempting all sequences after `index` that have no part in
-  // this step yet. It is computed once for each pass, because a pass plans by rising index and preempts from
-  // the end.
-  int GivableAfter(int index) {
-    if (givable_.empty()) {
-      givable_.assign(running_.size() + 1, 0);
-      for (int i = Running() - 1; i >= 0; --i) givable_[i] = givable_[i + 1] + (CanGive(i) ? Given(i) : 0);
+  // this step yet. It is computed once for each pass, because a pass plans by ascending index and preempts
+  // from the end.
+  int FreeableAfter(int index) {
+    if (freeable_.empty()) {
+      freeable_.assign(running_.size() + 1, 0);
+      for (int i = Running() - 1; i >= 0; --i)
+        freeable_[i] = freeable_[i + 1] + (CanPreempt(i) ? FreedBy(i) : 0);
       last_ = Running() - 1;
-      given_ = 0;
+      freed_ = 0;
     }
-    return givable_[index + 1] - given_;
+    return freeable_[index + 1] - freed_;
   }
 
   // Returns the last sequence without a part in this step: a sequence is preempted only for an earlier one.
   int LastAfter(int index) {
-    while (last_ > index && !CanGive(last_)) --last_;
-    NUMOE_CHECK_GT(last_, index) << "GivableAfter counted somebody";
-    given_ += Given(last_);
+    while (last_ > index && !CanPreempt(last_)) --last_;
+    NUMOE_CHECK_GT(last_, index) << "FreeableAfter counted a sequence";
+    freed_ += FreedBy(last_);
     return last_;
   }
 
   void Preempt(int index) {
-    NUMOE_DCHECK(index > 0 && planned_[index] == 0) << "the first of all is never preempted";
+    NUMOE_DCHECK(index > 0 && planned_[index] == 0) << "the first sequence is never preempted";
     planned_[index] = kPreempted;
-    free_ += Given(index);
+    free_ += FreedBy(index);
     plan_.preempted.push_back(index);
   }
 
@@ -262,10 +264,10 @@ class Planner {
   const WaitingLines& waiting_;
   FairShares shares_;            // charged as if the step had been computed
   std::vector<int> planned_;     // [running] tokens in this step, or kPreempted
-  std::vector<int> givable_;     // [running + 1] of one pass; empty until it is computed
-  std::vector<Prompt> prompts_;  // of running sequences by rising index, then of admitted ones
+  std::vector<int> freeable_;    // [running + 1] of one pass; empty until it is computed
+  std::vector<Prompt> prompts_;  // of running sequences by ascending index, then of admitted ones
   int last_ = 0;                 // in a pass: no sequence after this one can be preempted
-  int given_ = 0;                // in a pass: blocks freed since givable_ was computed
+  int freed_ = 0;                // in a pass: blocks freed since freeable_ was computed
   int free_;
   int room_ = 0;         // blocks for sequences to admit
   bool closed_ = false;  // no more sequences are admitted

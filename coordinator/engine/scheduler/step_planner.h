@@ -31,8 +31,8 @@ struct PlannerLimits {
   int fixed_chunk_tokens = 0;  // if above 0, prompts are always cut at multiples of this, whatever the load
                                // (deterministic serving)
   // Admission leaves room for this number of further tokens of every running sequence. In simulations whose
-  // cache holds half of what is wanted, that avoids nine of ten preemptions and gives 4 % more throughput;
-  // twice the number adds nothing, and a larger one keeps the batch too small.
+  // cache has half of the blocks that are needed, that avoids nine of ten preemptions and gives 4 % more
+  // throughput; twice the number adds nothing, and a larger one keeps the batch too small.
   int growth_tokens = 32;
   int prompt_logit_rows = limits::kPromptLogitRowsMax;
 };
@@ -43,7 +43,7 @@ struct SequenceView {
   int64_t tokens_max = std::numeric_limits<int64_t>::max();  // at which it ends
   int64_t cached = 0;  // tokens with rows; if it waits, those found in the prefix cache
   int blocks = 0;      // held; if it waits, those found in the prefix cache
-  int shared = 0;      // if it runs: the blocks that others hold, too, which its preemption does not free
+  int shared = 0;      // if it runs: its blocks that others hold, too; preempting it does not free them
   int idle = 0;        // if it waits: the found blocks that are idle, and therefore counted as free
   bool prompt_logits = false;  // needs logits for all its prompt
   int tenant = 0;
@@ -54,7 +54,7 @@ struct SequenceView {
 struct WaitingLines {
   TenantLines lines;
   absl::FunctionRef<SequenceView(int tenant, int index)> view;
-  int kept = 0;  // slots kept for tenants that have no sequence now but are expected back (fair_places.h)
+  int kept = 0;  // slots kept for tenants that have no sequence now but are expected back (fair_slots.h)
 };
 
 struct PlannedPart {
@@ -63,14 +63,14 @@ struct PlannedPart {
 };
 
 struct StepPlan {
-  std::vector<int> admitted;   // tenants: the next sequence of each one's line is appended to `running`
-  std::vector<int> preempted;  // indices in `running` (never admitted ones), descending
+  std::vector<int> admitted;   // the tenants whose next waiting sequence is appended to `running`, in order
+  std::vector<int> preempted;  // indices in `running` before admission, descending
   std::vector<PlannedPart> parts;
   std::string ToString() const;
 };
 
 /// Returns the plan. REQUIRES: `running` and the lines are in order, and the tenants with running prompts or
-/// with a line contend in `shares`.
+/// with a line are active in `shares`.
 StepPlan PlanNextStep(const std::vector<SequenceView>& running, const WaitingLines& waiting, int free_blocks,
                       const PlannerLimits& limits, const FairShares& shares);
 

@@ -8,24 +8,27 @@
 namespace numoe::engine {
 namespace {
 
-absl::StatusOr<absl::Span<const uint64_t>> AskConstraint(Sequence& s) {
+absl::StatusOr<absl::Span<const uint64_t>> MaskFromConstraint(Sequence& s) {
   NUMOE_DCHECK(s.request.constraint != nullptr && !s.drawing.mask);
   ASSIGN_OR_RETURN(const absl::Span<const uint64_t> mask, s.request.constraint->Mask());
   if (s.allowed.empty()) return mask;
   if (mask.empty()) return absl::MakeConstSpan(s.allowed);
-  s.drawing.both.resize(std::min(mask.size(), s.allowed.size()));
-  for (size_t i = 0; i < s.drawing.both.size(); ++i) s.drawing.both[i] = mask[i] & s.allowed[i];
-  if (std::all_of(s.drawing.both.begin(), s.drawing.both.end(), [](uint64_t word) { return word == 0; })) {
+  std::vector<uint64_t>& combined = s.drawing.combined_mask;
+  combined.resize(std::min(mask.size(), s.allowed.size()));
+  for (size_t i = 0; i < combined.size(); ++i) combined[i] = mask[i] & s.allowed[i];
+  if (std::all_of(combined.begin(), combined.end(), [](uint64_t word) { return word == 0; })) {
     return absl::InvalidArgumentError(
-        "allowed_token_ids: none of these tokens may come next by what tools, tool_choice or structured "
-        "output ask for; leave one of them out");
+        "allowed_token_ids: none of these tokens may follow, because tools, tool_choice or structured output "
+        "require another one; expected at least one that they allow: leave out either allowed_token_ids or "
+        "the "
+        "parameter that restricts the output");
   }
-  return absl::MakeConstSpan(s.drawing.both);
+  return absl::MakeConstSpan(combined);
 }
 
 absl::StatusOr<absl::Span<const uint64_t>> AllowedTokens(Sequence& s) {
   if (s.request.constraint == nullptr) return absl::MakeConstSpan(s.allowed);
-  if (!s.drawing.mask) s.drawing.mask = AskConstraint(s);
+  if (!s.drawing.mask) s.drawing.mask = MaskFromConstraint(s);
   return *s.drawing.mask;
 }
 

@@ -56,7 +56,8 @@ class TokenDrawer {
   /// Returns how the token after s.tokens is to be drawn, or the constraint's error. The result is valid
   /// until that token has been drawn.
   absl::StatusOr<execution::SampleSpec> SpecOf(Sequence& s) const;
-  /// Draws the token after s.tokens and reports it to the rules and the constraint. `row`: the last token's.
+  /// Draws the token after s.tokens and reports it to the rules and the constraint. `row` is the row of the
+  /// last token.
   absl::StatusOr<execution::DrawnToken> Draw(Sequence& s, const LogitRow& row);
   /// Computes the probability of the next prompt token. `logits`: the row of the token before it. REQUIRES:
   /// s.unscored() > 0.

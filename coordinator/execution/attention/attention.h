@@ -1,9 +1,10 @@
-// Attention of a decoder's layers: normed hidden states in, their attention output added to the residual.
+// Attention: the attention of a decoder's layers. It computes from normed hidden states and adds to the
+// residual.
 //
-// A kind is a class behind this interface: multi-head latent attention (mla.h; DeepSeek-V3, Kimi-K2) and
+// Each kind implements this interface: multi-head latent attention (mla.h; DeepSeek-V3, Kimi-K2) and
 // grouped-query attention with per-head q/k norms (gqa.h; Qwen3). One object serves all layers of its kind:
-// it asks the device's store for their cache, and its scratch tensors are shared by them. Weights live on the
-// device. Used by the engine thread only.
+// it allocates their cache in the device's store, and they share its scratch tensors. Weights are stored on
+// the device. Used by the engine thread only.
 #pragma once
 
 #include <memory>
@@ -27,8 +28,8 @@ class Attention {
   virtual void Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, Tensor residual) = 0;
 };
 
-/// What each layer of `config` attends with, [num_layers]; layers of one kind share an object. `store` and
-/// `clock` outlive it.
+/// Returns the attention of each layer of `config`, [num_layers]; layers of the same kind share an object.
+/// `store` and `clock` must outlive it.
 std::vector<std::shared_ptr<Attention>> MakeAttention(const ModelConfig& config, DeviceStore& store,
                                                       StepClock& clock);
 

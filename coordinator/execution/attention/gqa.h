@@ -1,5 +1,5 @@
-// Grouped-query attention (https://arxiv.org/abs/2305.13245) as Qwen3 has it: q and k are RMS-normed per
-// head, over head_dim and with one weight for all heads, before rotation.
+// GqaAttention: grouped-query attention (https://arxiv.org/abs/2305.13245) as in Qwen3: before rotation, q
+// and k are RMS-normed per head, over head_dim and with one weight for all heads.
 //
 // The cache row of a token is its rotated keys [kv_heads, head_dim] followed by its values [kv_heads,
 // head_dim]. Used by the engine thread only.
@@ -35,8 +35,8 @@ class GqaAttention final : public Attention {
   Tensor cache_row_;  // keys, then values
   Tensor heads_out_;  // [heads * head_dim]
   Cache cache_;
-  int loaded_ = 0;               // layers of this kind
-  std::vector<Weights> layers_;  // [num_layers], those of other kinds empty
+  int loaded_ = 0;               // number of loaded layers of this kind
+  std::vector<Weights> layers_;  // [num_layers]; empty for layers of other kinds
 };
 
 }  // namespace numoe::execution

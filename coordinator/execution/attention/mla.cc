@@ -124,7 +124,7 @@ absl::Status MlaAttention::ReadKvWhole(const Checkpoint& checkpoint, const std::
   return absl::OkStatus();
 }
 
-// GGUF stores the halves apart, the key half transposed already.
+// GGUF stores the halves separately, with the key half already transposed.
 absl::Status MlaAttention::ReadKvHalves(const Checkpoint& checkpoint, const std::string& prefix,
                                         absl::Span<float> absorbed, absl::Span<float> value_up) const {
   const int nope = config_.qk_nope_head_dim;
@@ -147,7 +147,7 @@ void MlaAttention::Forward(Operations& ops, Rows rows, LayerId layer, Tensor x, 
   const float eps = static_cast<float>(c.rms_norm_eps);
   const int row = cache_.width;
 
-  // Query: down, norm, up. The compressed key and value come from the same input.
+  // Query: down projection, norm, up projection. The compressed key and value have the same input.
   clock_.Enter(StepPart::kAttentionLinear);
   if (c.q_lora_rank > 0) {
     ops.Linear(rows, x, {{w.q_a, {q_latent_}}, {w.kv_a, {compressed_}}});

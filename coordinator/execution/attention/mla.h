@@ -1,10 +1,10 @@
-// Multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434).
+// MlaAttention: multi-head latent attention (DeepSeek-V2, https://arxiv.org/abs/2405.04434).
 //
 // The cache holds one row per token for all heads: the normed compressed latent c [kv_lora] and the rotated
-// shared key [rope]. kv_b_proj is split per head: its key half W_UK makes keys of latents or is absorbed into
-// the query (q_abs = W_UK^T q_nope), its value half W_UV makes values or is applied to the attended latent
-// (o = W_UV ctx): which of the two is the device's choice for each step. The softmax scale belongs to the
-// unabsorbed head width (nope + rope). Used by the engine thread only.
+// shared key [rope]. kv_b_proj is split per head. Its key half W_UK computes keys from latents, or is
+// absorbed into the query (q_abs = W_UK^T q_nope). Its value half W_UV computes values, or is applied to the
+// attended latent (o = W_UV ctx). The device chooses between these two for each step. The softmax scale is
+// that of the unabsorbed head width (nope + rope). Used by the engine thread only.
 #pragma once
 
 #include <vector>
@@ -22,7 +22,7 @@ class MlaAttention final : public Attention {
 
  private:
   struct Weights {
-    Matrix q_a, q_b;  // without q_lora: q_b is the plain q_proj
+    Matrix q_a, q_b;  // without q_lora, q_b is the plain q_proj
     Vector q_a_norm;
     Matrix kv_a;
     Vector kv_a_norm;
@@ -45,14 +45,14 @@ class MlaAttention final : public Attention {
   RopeTable rope_;
   Tensor q_latent_;    // [q_lora]
   Tensor query_;       // [heads * (nope + rope)], nope first
-  Tensor absorbed_;    // [heads * (kv_lora + rope)] the device's
+  Tensor absorbed_;    // [heads * (kv_lora + rope)] scratch for the device
   Tensor compressed_;  // [kv_lora + rope] as projected
   Tensor cache_row_;   // [kv_lora + rope] normed and rotated
-  Tensor context_;     // [heads * kv_lora] the device's
+  Tensor context_;     // [heads * kv_lora] scratch for the device
   Tensor heads_out_;   // [heads * v_head]
   Cache cache_;
-  int loaded_ = 0;               // layers of this kind
-  std::vector<Weights> layers_;  // [num_layers], those of other kinds empty
+  int loaded_ = 0;               // number of loaded layers of this kind
+  std::vector<Weights> layers_;  // [num_layers]; empty for layers of other kinds
 };
 
 }  // namespace numoe::execution

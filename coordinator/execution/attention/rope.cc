@@ -9,7 +9,7 @@
 namespace numoe::execution {
 namespace {
 
-// The pair index whose wavelength makes `rotations` turns over the original context.
+// Returns the index of the pair that makes `rotations` rotations over the original context.
 double CorrectionIndex(double rotations, const RopeConfig& config) {
   const double length = static_cast<double>(config.yarn.original_max_position_embeddings);
   return config.dim * std::log(length / (rotations * 2 * std::numbers::pi)) / (2 * std::log(config.theta));

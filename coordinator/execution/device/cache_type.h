@@ -1,8 +1,9 @@
-// CacheType: in what the KV cache is held, in the words of vLLM's and SGLang's --kv-cache-dtype.
+// CacheType: the data type of the KV cache, named as in vLLM's and SGLang's --kv-cache-dtype.
 //
-//   bf16      two bytes a value
-//   fp8_e4m3  a byte a value and one for each 128 (common/kernels/cache_row.h); MLA's rotated keys stay BF16
-// Pure. INVALID_ARGUMENT names the words that there are.
+//   bf16      two bytes per value
+//   fp8_e4m3  one byte per value, and one exponent byte per 128 values (common/kernels/cache_row.h); MLA's
+//             rotated keys stay BF16
+// Pure. INVALID_ARGUMENT lists the accepted names.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // ExpertSlots: routed experts that a device computes itself; the workers compute the others.
 //
-// Every MoE layer has the same number of slots. A slot is empty, or holds one expert of its layer. Filling
-// copies weights and may take long, so it has threads of its own; what a slot counts as is changed by the
-// engine's thread between two steps, so that every step sees one assignment. The workers hold all experts, so
-// a layer is whole whatever the slots hold.
+// Every MoE layer has the same number of slots. A slot is empty or holds one expert of its layer. Filling a
+// slot copies weights and may take long, so other threads do it; only the engine's thread changes which
+// expert a slot is assigned to, between two steps, so that every step sees one assignment. The workers hold
+// all experts, so every layer is complete regardless of what the slots hold.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ struct ExpertMatrices {
 };
 
 struct ExpertSlotSpec {
-  std::vector<bool> layer_is_moe;  // of the whole model
-  int experts = 0;                 // of a MoE layer
+  std::vector<bool> layer_is_moe;  // for all layers of the model
+  int experts = 0;                 // per MoE layer
   int experts_per_token = 0;
-  int slots = 0;           // of each MoE layer
-  int window = 0;          // experts of a layer that are fetched at a time for long prompts; 0: none
-  ExpertMatrices example;  // shapes and formats; all experts have these
+  int slots = 0;           // per MoE layer
+  int window = 0;          // experts of a layer that are fetched at a time for long prompts; 0: no fetching
+  ExpertMatrices example;  // the shapes and formats that all experts have
 
   int layers() const { return static_cast<int>(layer_is_moe.size()); }
 };
@@ -39,12 +39,14 @@ class ExpertSlots {
   virtual ~ExpertSlots() = default;
 
   virtual const ExpertSlotSpec& spec() const = 0;
-  /// Copies an expert's weights into an empty slot. Any thread, and several at once for different slots.
-  /// REQUIRES: the slot has been empty since before the step before the one that runs now.
+  /// Copies an expert's weights into an empty slot. May be called by any thread, and by several at once for
+  /// different slots. REQUIRES: the slot has been empty since before the step that preceded the running one.
   virtual absl::Status Fill(LayerId layer, int slot, const ExpertMatrices& matrices) = 0;
-  /// From the next step on the slot is `expert`; kNoExpert: empty. The engine's thread, between steps.
+  /// Assigns `expert` to the slot, or empties the slot if it is kNoExpert; applies to all later steps. Called
+  /// by the engine's thread, between steps.
   virtual void Assign(LayerId layer, int slot, ExpertId expert) = 0;
-  /// How often each expert was selected since the last call, [layers, experts]. The engine's thread.
+  /// Writes how often each expert was selected since the last call, [layers, experts]. Called by the engine's
+  /// thread.
   virtual absl::Status TakeCounts(absl::Span<uint32_t> counts) = 0;
 };
 

@@ -1,8 +1,10 @@
-// KvBlock: how many tokens a block of the KV cache holds wherever the coordinator serves, plans or measures.
+// KvBlock: the number of tokens in a block of the KV cache wherever the coordinator serves, plans or
+// measures.
 //
-// A block is what the scheduler hands out and what a sequence's table names. The GPU's kernels are compiled
-// for this one size (kernels/cache.h, which cuda_store.cc ties to it): 16 rows are an mma tile. The CPU's
-// device takes any size, which tests use to cut sequences into smaller blocks. Constants and pure functions.
+// A block is the scheduler's unit of allocation, and block tables list blocks. The GPU's kernels are compiled
+// for this one size (kernels/cache.h; cuda_store.cc checks that the two agree): 16 rows are an mma tile. The
+// CPU device accepts any size, which tests use to divide sequences into smaller blocks. Constants and pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +13,7 @@ namespace numoe::execution {
 
 inline constexpr int kKvBlockTokens = 16;
 
-/// Blocks that `tokens` tokens of one sequence take.
+/// Returns the number of blocks that `tokens` tokens of one sequence need.
 constexpr int64_t KvBlocksFor(int64_t tokens) { return (tokens + kKvBlockTokens - 1) / kKvBlockTokens; }
 
 }  // namespace numoe::execution

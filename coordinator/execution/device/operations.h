@@ -1,8 +1,8 @@
-// Operations: the arithmetic of a step, which attention and the model are written with.
+// Operations: the arithmetic of a step, with which attention and the model are written.
 //
-// Each runs on rows of the step (step.h), which are its first argument. Operations are enqueued in order and
-// may run asynchronously (a CUDA stream). They CHECK shapes, because the model is what sets them. CONTRACT.md
-// in coordinator/execution/model says how one is added. One thread, the engine's.
+// The first argument of an operation is the rows of the step (step.h) on which it runs. Operations are
+// enqueued in order and may run asynchronously (a CUDA stream). They CHECK shapes, because only the model
+// sets them. CONTRACT.md in coordinator/execution/model explains how to add one. One thread, the engine's.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace numoe::execution {
 /// The rows of a step that operations can run on together.
 enum class RowSet : uint8_t { kAll, kFirstHalf, kSecondHalf, kLogits };
 
-/// Rows [first, first + count) of the step's tensors. Made by the step; of a captured step on a GPU `count`
-/// includes padding. kLogits are the rows of the tensor that Step::SelectLogitRows filled.
+/// Rows [first, first + count) of the step's tensors. The step creates them; in a captured step on a GPU
+/// `count` includes padding. kLogits are the rows of the tensor that Step::SelectLogitRows filled.
 struct Rows {
   RowSet set = RowSet::kAll;
   int first = 0;
@@ -31,9 +31,9 @@ class Operations {
 
   /// out[t] = table[token of t].
   virtual void Embed(Rows rows, const Matrix& table, Tensor out) = 0;
-  /// Per window of `width` channels: out = in * rsqrt(mean(in^2) + eps) * weight.
+  /// For each window of `width` channels: out = in * rsqrt(mean(in^2) + eps) * weight.
   virtual void RmsNorm(Rows rows, HeadView in, int width, const Vector& weight, float eps, HeadView out) = 0;
-  /// Products of one input with any number of matrices. The targets' windows do not overlap.
+  /// Multiplies one input by any number of matrices. The targets' windows must not overlap.
   virtual void Linear(Rows rows, Tensor in, absl::Span<const LinearTarget> targets) = 0;
   /// out = silu(gate * in) * (up * in).
   virtual void GatedLinear(Rows rows, Tensor in, const GatedMatrix& matrices, Tensor out) = 0;
@@ -43,11 +43,11 @@ class Operations {
   virtual void WriteKv(Rows rows, CachePlace cache, Tensor values) = 0;
   virtual void Attend(Rows rows, const AttendArgs& args) = 0;
   virtual void AttendLatent(Rows rows, const LatentAttendArgs& args) = 0;
-  /// The experts and combine weights that the gate selects for each token.
+  /// Computes the experts that the gate selects for each token, and their weights in the sum.
   virtual void Route(Rows rows, const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) = 0;
 };
 
-/// The operations of a step that a graph computes: nothing is left to do for any of them.
+/// The operations of a step that a captured graph computes: they do nothing.
 class NoOperations final : public Operations {
  public:
   void Embed(Rows, const Matrix&, Tensor) override {}

@@ -1,9 +1,9 @@
-// StepClock: where the time of a model step goes, by part of the model.
+// StepClock: measures how the time of a model step is divided among the parts of the model.
 //
-// The model says which part runs from now on; at the step's end every part that ran is reported once, with
-// the sum of its stretches in seconds. On a device that only enqueues, these are the times of enqueuing, and
-// the wait falls to the part that asks for results. Used by the engine thread; without an observer it does
-// nothing.
+// The model calls Enter when another part begins; at the step's end every part that ran is reported once,
+// with its total time in seconds. On a device that only enqueues work these are the times of enqueuing, and
+// the waiting time is attributed to the part that reads results. Used by the engine thread; does nothing
+// without an observer.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@ namespace numoe::execution {
 
 enum class StepPart : uint8_t {
   kEmbed,
-  kNorm,             // of the residual stream
+  kNorm,             // norms of the residual stream
   kAttentionLinear,  // projections into and out of attention
   kAttentionRotary,  // norms of heads and latents, rotation, writing the cache
   kAttentionCore,    // scores, softmax, weighted values
   kGate,
   kDense,    // dense MLPs and shared experts
-  kExperts,  // routed experts, as far as the model waits for them
+  kExperts,  // the time that the model waits for routed experts
   kHead,
 };
 inline constexpr std::string_view kStepPartNames[] = {
@@ -39,7 +39,7 @@ class StepClock {
 
   explicit StepClock(Observer observer) : observer_(std::move(observer)) {}
 
-  /// `part` runs from now on.
+  /// Ends the current part, if any; `part` runs from now on.
   void Enter(StepPart part) {
     if (!observer_) return;
     const Clock::time_point now = Clock::now();
@@ -47,7 +47,7 @@ class StepClock {
     current_ = static_cast<size_t>(part);
     entered_ = now;
   }
-  /// The step is over; a step that failed reports what it ran.
+  /// Ends the step and reports its parts; a failed step reports the parts that ran.
   void EndStep() {
     if (!observer_) return;
     Close(Clock::now());

@@ -1,9 +1,10 @@
 // StepLayout: a StepBatch flattened to arrays of plain numbers, the form that a device uploads once per step.
 //
-// Built by the model (coordinator/execution/model/step_plan.h) from what the scheduler filled in; read by
-// devices only. A step may be cut in two halves, of which a device computes one while the workers have the
-// other (coordinator/execution/model/decoder.h): the cut is a row, so no token is in both, and as a
-// sequence's tokens lie by position, those of the first half are earlier ones.
+// The model (coordinator/execution/model/step_plan.h) builds it from the scheduler's StepBatch; only devices
+// read it. A step may be divided into two halves, so that the device computes one while the workers compute
+// the experts of the other (coordinator/execution/model/decoder.h). The division is between two rows, so no
+// token is in both halves; since a sequence's tokens are ordered by position, its tokens in the first half
+// are the earlier ones.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,13 @@ struct StepLayout {
   std::vector<int32_t> sequences;       // [tokens] row of block_tables
   std::vector<KvBlockId> block_tables;  // [sequences, blocks_per_sequence_max], padded with -1
   int blocks_per_sequence_max = 0;
-  std::vector<int32_t> logit_rows;  // tokens whose logits are wanted, ascending
-  // [logit_rows]: how a token is to be drawn from the row; null: its logits are wanted on the host. Empty:
-  // those of all rows are.
+  std::vector<int32_t> logit_rows;  // tokens whose logits are needed, ascending
+  // [logit_rows]: how a token is drawn from the row, or null if the host needs the row's logits. If the
+  // vector is empty, the host needs the logits of all rows.
   std::vector<const SampleSpec*> samples;
   bool exact = false;        // no kernel choice may depend on the batch
-  int deferred_experts = 0;  // of each token in each layer: the last of its routes arrive a layer later
-  int second_half = 0;       // first row of the second half; 0: the step is whole
+  int deferred_experts = 0;  // per token and layer: the sums of its last routes are added one MoE layer later
+  int second_half = 0;       // first row of the second half; 0 if the step is not divided
 
   int rows() const { return static_cast<int>(tokens.size()); }
 };
@@ -39,7 +40,8 @@ struct RowRange {
   int rows() const { return end - begin; }
 };
 
-/// Some rows as a step of their own, with all block tables and without logits: row r is row begin + r.
+/// Returns the rows of a range as a separate step, whose row r is row begin + r, with all block tables and
+/// without logits.
 inline StepLayout SliceRows(const StepLayout& layout, const RowRange& range) {
   const auto slice = [&](const auto& values) {
     return std::decay_t<decltype(values)>(values.begin() + range.begin, values.begin() + range.end);

@@ -1,8 +1,8 @@
-// DeviceStore: what a model keeps on a device: its weights, and the tensors that its steps write to.
+// DeviceStore: holds a model's weights on a device, and the tensors that its steps write to.
 //
-// Filled when a model is loaded, by one thread, and only read by the steps after that (step.h). Loading
-// returns errors about the checkpoint, which name what does not fit; running out of memory is
-// RESOURCE_EXHAUSTED. In which form weights and activations are kept is the device's own choice.
+// One thread fills it when a model is loaded; after that, steps (step.h) only read the weights. Loading
+// returns errors about the checkpoint that name what does not fit; running out of memory is
+// RESOURCE_EXHAUSTED. The device chooses the format of weights and activations.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -16,13 +16,13 @@ class DeviceStore {
  public:
   virtual ~DeviceStore() = default;
 
-  /// A tensor of `rows` rows; 0: of as many as the largest step has tokens.
+  /// Creates a tensor of `rows` rows; if `rows` is 0, it has one row per token of the largest step.
   virtual Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) = 0;
   virtual RouteTable NewRouteTable(int experts_per_token) = 0;
   virtual absl::StatusOr<Matrix> LoadMatrix(const MatrixView& source) = 0;
   /// REQUIRES: `gate` and `up` have the same shape.
   virtual absl::StatusOr<GatedMatrix> LoadGated(const MatrixView& gate, const MatrixView& up) = 0;
-  /// A table whose rows are looked up; it keeps its stored element type.
+  /// Loads a table whose rows are looked up; it keeps its stored element type.
   virtual absl::StatusOr<Matrix> LoadEmbedding(const MatrixView& source) = 0;
   /// `values` is [heads, rows, cols] fp32; stored as BF16.
   virtual absl::StatusOr<HeadMatrices> LoadHeads(absl::Span<const float> values, int heads, int rows,
@@ -32,9 +32,10 @@ class DeviceStore {
                              RopeLayout layout) = 0;
   /// `weight` is [experts, hidden]; `bias` is empty or [experts].
   virtual Gate LoadGate(absl::Span<const float> weight, absl::Span<const float> bias, int experts) = 0;
-  /// Rows that layers keep for each token. Device::ReserveKvCache gives all caches their memory.
+  /// Registers a cache for the rows that layers store for each token. Device::ReserveKvCache allocates the
+  /// memory of all caches.
   virtual Cache NewCache(const CacheShape& shape) = 0;
-  /// Bytes that the caches which the store was asked for take, over all their layers.
+  /// Returns the bytes that all registered caches need, over all their layers.
   virtual uint64_t KvCacheBytes(const KvCacheSize& size) const = 0;
 };
 

@@ -1,7 +1,8 @@
-// What the model names on a device: handles of tensors, weights and caches, and the operations' arguments.
+// Handles of tensors, weights and caches on a device, with which the model names them, and the arguments of
+// operations.
 //
-// Handles are opaque numbers that a DeviceStore (store.h) gives out and its device's steps (step.h) take
-// back; they are valid as long as the store. Sizes are in values, not bytes. Nothing here owns memory.
+// Handles are opaque numbers that a DeviceStore (store.h) returns and its device's steps (step.h) accept;
+// they are valid as long as the store. Sizes are in values, not bytes. Nothing here owns memory.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace numoe::execution {
 
-/// What a tensor is for, so that a device can choose its element type: sums over layers and logits must not
-/// be rounded as what is multiplied next may be.
+/// What a tensor is used for, so that a device can choose its element type: the inputs of matrix products may
+/// be rounded, but sums over layers and logits must not be.
 enum class TensorUse : uint8_t { kActivation, kResidual, kLogits };
 
 /// Activations: `cols` values for each token of a step. Rows are allocated for the largest step.
@@ -44,24 +45,24 @@ struct Vector {
   int id = -1;
   int size = 0;
 };
-/// Rotation angles: inverse frequencies and the multiplier of cos and sin, as
-/// coordinator/execution/attention/rope.h plans them.
+/// Rotation angles: inverse frequencies and the factor of cosines and sines, as planned by
+/// coordinator/execution/attention/rope.h.
 struct RopeTable {
   int id = -1;
   int dim = 0;
 };
-/// Gate weight (fp32) and, for noaux_tc, the selection bias.
+/// The gate's weight (fp32) and, for noaux_tc, the selection bias.
 struct Gate {
   int id = -1;
   int experts = 0;
 };
-/// The selected experts and combine weights of every token of a step: [tokens, experts_per_token].
+/// The selected experts of every token of a step and their weights in the sum: [tokens, experts_per_token].
 struct RouteTable {
   int id = -1;
   int experts_per_token = 0;
 };
 
-/// Channels of a tensor seen as `heads` windows: window h starts at channel h * stride + offset.
+/// A view of a tensor's channels as `heads` windows: window h starts at channel h * stride + offset.
 struct HeadView {
   Tensor tensor;
   int heads = 1;
@@ -76,40 +77,41 @@ struct LinearTarget {
   bool accumulate = false;
 };
 
-/// What a token keeps in a layer's cache: keys [heads, key_width], then values [heads, value_width]; with a
-/// value_width of 0 the values are the keys' first channels (MLA).
+/// The row of one token in a layer's cache: keys [heads, key_width], then values [heads, value_width]; with a
+/// value_width of 0 the values are the first channels of the keys (MLA).
 struct CacheRow {
   int heads = 1;
   int key_width = 0;
   int value_width = 0;
-  int plain_width = 0;  // the last channels of a key, BF16 in any cache (MLA's rotated ones)
+  int plain_width = 0;  // the last channels of a key, which are BF16 in any cache (MLA's rotated ones)
 
   int width() const { return heads * (key_width + value_width); }
   bool operator==(const CacheRow&) const = default;
 };
 
-/// A cache has a row for each token of a sequence in each of its layers. A model has one for each kind of row
-/// that its layers keep; all of them are cut into the same blocks, so one block table serves them all.
+/// A cache has a row for each token of a sequence in each of its layers. A model has one cache for each kind
+/// of row that its layers store; all caches are divided into the same blocks and share one block table.
 struct CacheShape {
   int layers = 0;
   CacheRow row;
-  int query_heads = 0;  // that attend to each layer
+  int query_heads = 0;  // the number of query heads that attend to each layer
 };
-/// One layer of a cache. Its number counts the layers that keep rows there, not those of the model.
+/// One layer of a cache. Its number counts only the layers that store rows in this cache, not all layers of
+/// the model.
 struct CachePlace {
   int cache = -1;
   int layer = 0;
 };
-/// A cache that a store was asked for.
+/// A cache that was requested with DeviceStore::NewCache.
 struct Cache {
   int id = -1;
   int layers = 0;
-  int width = 0;  // of a row
+  int width = 0;  // values per row
 
   CachePlace At(int layer) const { return {id, layer}; }
 };
 
-/// How much memory all caches take together.
+/// The data type of all caches and the number and size of their blocks.
 struct KvCacheSize {
   CacheType type = CacheType::kBf16;
   int blocks = 0;
@@ -124,15 +126,15 @@ struct AttendArgs {
   int heads = 0;
   int key_width = 0;
   int value_width = 0;
-  int kv_heads = 1;           // heads share cache heads evenly
+  int kv_heads = 1;           // each cache head is shared by heads / kv_heads query heads
   bool value_in_key = false;  // the value is the first value_width channels of the key
   float scale = 1.0f;         // multiplies q.k before softmax
 };
 
-/// Causal multi-head latent attention (https://arxiv.org/abs/2405.04434). The cache's key is the latent c
-/// [latent] and the shared rotated key [rope]. For head h with query [q_nope, q_rope], its rope part rotated:
-/// score = scale * (q_nope . W_UK c + q_rope . k_rope), out = W_UV (softmax-weighted sum of c). In which
-/// order that is multiplied out is the device's choice.
+/// Causal multi-head latent attention (https://arxiv.org/abs/2405.04434). A key in the cache consists of the
+/// latent c [latent] and the shared rotated key k_rope [rope]. For head h with query [q_nope, q_rope], where
+/// q_rope is already rotated: score = scale * (q_nope . W_UK c + q_rope . k_rope), out = W_UV
+/// (softmax-weighted sum of c). The device chooses the order of the multiplications.
 struct LatentAttendArgs {
   CachePlace cache;
   Tensor query;               // [tokens, heads * (nope + rope)]

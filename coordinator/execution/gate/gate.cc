@@ -58,7 +58,7 @@ void GateSelector::Select(absl::Span<const float> logits, absl::Span<const float
   if (params_.deferred_experts > 0) PutDeferredLast(chosen, weights);
 }
 
-// Both groups keep their order.
+// The deferred experts keep their order, and so do the others.
 void GateSelector::PutDeferredLast(absl::Span<ExpertId> chosen, absl::Span<float> weights) const {
   const size_t count = chosen.size();
   const size_t stay = count - static_cast<size_t>(params_.deferred_experts);
@@ -84,8 +84,8 @@ void GateSelector::PutDeferredLast(absl::Span<ExpertId> chosen, absl::Span<float
   for (size_t i = 0; i < later; ++i) std::tie(chosen[immediate + i], weights[immediate + i]) = deferred[i];
 }
 
-// One pass that keeps the best so far in order; most experts fail the comparison with the last of them. Of
-// equals the one that came first stays in front.
+// One pass that keeps the best experts so far in order; most experts lose the comparison with the last of
+// them. Ties go to the lower index.
 void GateSelector::KeepBest(absl::Span<ExpertId> chosen) const {
   size_t kept = 0;
   for (size_t e = 0; e < choices_.size(); ++e) {
@@ -118,7 +118,8 @@ void GateSelector::MaskGroups() {
     groups_[g] = SumOfTopTwo(absl::MakeSpan(choices_).subspan(g * width, width));
   }
   const size_t kept = static_cast<size_t>(params_.topk_group);
-  // Drop the weakest groups one by one; among equals the higher index goes first.
+  // Mask the weakest groups one by one; if two are equally weak, the one with the higher index is masked
+  // first.
   for (auto left = groups_.size(); left > kept; --left) {
     size_t weakest = groups_.size();
     for (size_t g = 0; g < groups_.size(); ++g) {

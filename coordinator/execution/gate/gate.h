@@ -1,12 +1,12 @@
-// Expert selection: from a token's router logits to its experts and combine weights.
+// GateSelector: selects a token's experts and their combine weights from the logits of the gate.
 //
 // noaux_tc (DeepSeek-V3, https://arxiv.org/abs/2412.19437): s = sigmoid(logits); experts are chosen by s +
 // bias, first the topk_group groups with the largest sum of their two best choices, then the top k experts
 // inside them; weights are s without the bias, normalised if asked, times `scaling`. softmax (Qwen3-MoE): top
 // k of softmax(logits), normalised if asked. Ties go to the lower index. fp32 throughout, like the reference.
 // With deferred experts (KTransformers, SOSP 2025, https://doi.org/10.1145/3731569.3764843) those with the
-// smallest combine weights come last, so that whoever computes them can tell them from the others.
-// Thread-safe, no allocation after construction: one GateSelector per thread.
+// smallest combine weights come last, so that the workers can tell them from the others. It allocates nothing
+// after construction, and holds scratch memory: use one GateSelector per thread.
 #pragma once
 
 #include <vector>
@@ -25,7 +25,8 @@ struct GateParams {
   int topk_group = 1;
   bool norm_topk_prob = true;
   float scaling = 1.0f;
-  int deferred_experts = 0;  // so many with the smallest weights come last; of equals the higher ids
+  int deferred_experts = 0;  // number of experts with the smallest weights, which come last; among equal
+                             // weights those with the higher ids
 };
 
 class GateSelector {
@@ -33,8 +34,8 @@ class GateSelector {
   /// REQUIRES: experts % n_group == 0; experts_per_token <= experts of the kept groups.
   GateSelector(const GateParams& params, int experts);
 
-  /// logits [experts], bias [experts] or empty -> chosen, weights [experts_per_token], best first, but for
-  /// the deferred ones, which come behind the others.
+  /// Writes `chosen` and `weights` [experts_per_token], best first, with the deferred experts after the
+  /// others. `logits` is [experts]; `bias` is [experts] or empty.
   void Select(absl::Span<const float> logits, absl::Span<const float> bias, absl::Span<ExpertId> chosen,
               absl::Span<float> weights);
 
@@ -45,8 +46,8 @@ class GateSelector {
   void PutDeferredLast(absl::Span<ExpertId> chosen, absl::Span<float> weights) const;
 
   const GateParams params_;
-  std::vector<float> scores_;   // [experts] what weights are made of
-  std::vector<float> choices_;  // [experts] what selection looks at; -inf: masked
+  std::vector<float> scores_;   // [experts] from which weights are computed
+  std::vector<float> choices_;  // [experts] by which experts are selected; -inf if masked
   std::vector<float> groups_;   // [n_group] group scores
 };
 

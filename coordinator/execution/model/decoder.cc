@@ -128,8 +128,7 @@ absl::Status Decoder::LoadLayer(const Checkpoint& checkpoint, LayerId layer) {
     }
   }
   NUMOE_CHECK_EQ(layers_.size(), static_cast<size_t>(layer)) << "layers are loaded in order";
-  NUMOE_CHECK_EQ(w.gate.experts, w.is_moe ? config_.num_experts : 0)
-      << "a MoE layer has a gate, no other has";
+  NUMOE_CHECK_EQ(w.gate.experts, w.is_moe ? config_.num_experts : 0) << "only a MoE layer has a gate";
   NUMOE_CHECK(w.is_moe || w.has_mlp) << "a dense layer has an MLP";
   NUMOE_CHECK(!w.has_mlp || (w.mlp.gate_up.rows == w.mlp.inner.cols && w.mlp.down.cols == w.mlp.inner.cols));
   layers_.push_back(w);
@@ -148,9 +147,9 @@ absl::StatusOr<StepLogits> Decoder::Forward(const StepBatch& batch) {
   absl::StatusOr<StepLogits> logits = RunStep(*step, layout);
   clock_.EndStep();
   if (!logits.ok()) return logits;
-  overlap_.Record(size, step->way(),
+  overlap_.Record(size, step->expert_execution(),
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  if (options_.observe_way) options_.observe_way(step->way());
+  if (options_.observe_expert_execution) options_.observe_expert_execution(step->expert_execution());
   return logits;
 }
 
@@ -162,7 +161,7 @@ absl::StatusOr<StepLogits> Decoder::RunStep(Step& step, const StepLayout& layout
   }
   RETURN_IF_ERROR(AddExperts(pass));
   RETURN_IF_ERROR(AddDeferred(pass));
-  NUMOE_CHECK(!pass.out && !pass.deferred) << "the residual has all of its experts";
+  NUMOE_CHECK(!pass.out && !pass.deferred) << "all experts have been added to the residual";
 
   const int wanted = static_cast<int>(layout.logit_rows.size());
   StepLogits logits{.rows = 0, .vocab_size = config_.vocab_size, .values = {}, .drawn = {}};
@@ -186,7 +185,7 @@ absl::Status Decoder::RunLayer(ForwardPass& pass, LayerId layer, Rows rows) {
   Step& step = pass.step;
   const Layer& w = layers_[static_cast<size_t>(layer)];
   const float eps = static_cast<float>(config_.rms_norm_eps);
-  // The other half's call may stay out.
+  // A call of the other half may stay outstanding.
   if (pass.out && pass.out->work().rows.set == rows.set) RETURN_IF_ERROR(AddExperts(pass));
   clock_.Enter(StepPart::kNorm);
   step.ops().RmsNorm(rows, {hidden_}, config_.hidden_size, w.input_norm, eps, {normed_});
@@ -203,13 +202,14 @@ absl::Status Decoder::RunExperts(ForwardPass& pass, LayerId layer, Rows rows) {
   const Layer& w = layers_[static_cast<size_t>(layer)];
   clock_.Enter(StepPart::kGate);
   step.ops().Route(rows, w.gate, gate_params_, normed_, routes_);
-  // Only now, when this layer's input is made: until here they were computed beside its attention.
+  // They are added only now, after this layer's input was computed: the workers computed them during its
+  // attention.
   RETURN_IF_ERROR(AddDeferred(pass));
   clock_.Enter(StepPart::kExperts);
   StagedExperts staged = step.StageExperts(rows, layer, normed_, routes_);
   RETURN_IF_ERROR(AddExperts(pass));
   ASSIGN_OR_RETURN(pass.out, step.SendExperts(std::move(staged), hidden_));
-  if (w.has_mlp) RunMlp(step, rows, w.mlp);  // shared experts, while the routed ones are out
+  if (w.has_mlp) RunMlp(step, rows, w.mlp);  // shared experts, while the workers compute the routed ones
   return absl::OkStatus();
 }
 

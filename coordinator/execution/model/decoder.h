@@ -1,23 +1,25 @@
-// Decoder: the one implementation of Model, for every supported architecture and device.
+// Decoder: the only implementation of Model, for every supported architecture and device.
 //
 // Forward reads like the papers: embed; per layer norm, attention, norm, then experts or a dense MLP; final
-// norm and head. What differs between models is data (ModelConfig) or a kind of Attention. Shared
-// experts run while the routed ones are out with the workers. Used by the engine thread only.
+// norm and head. Models differ in data (ModelConfig) or in the kind of Attention. Shared experts run while
+// the workers compute the routed ones. Used by the engine thread only.
 //   Expert deferral (KTransformers, SOSP 2025, https://doi.org/10.1145/3731569.3764843): the routed experts
 // with the smallest combine weights are added one MoE layer later, so that the workers compute them while the
-// device is at the next layer's attention: h += attention(h); h += experts(h) + the deferred of the MoE layer
-// before. The last MoE layer's are added before the final norm. Which steps defer is said by StepLayout:
-// those of single tokens. In longer ones both parts of a call would read the same experts' weights, and
-// nothing is gained; ModelOptions::defer_always is for results that may not depend on who shares a step.
+// device computes the next layer's attention: h += attention(h); h += experts(h) + the deferred experts of
+// the previous MoE layer. Those of the last MoE layer are added before the final norm. StepLayout says
+// whether a step defers: steps with one token of each sequence do. In longer steps both parts of a call would
+// read the same experts' weights, and nothing would be gained. ModelOptions::defer_always makes all steps
+// defer, for results that must not depend on the other sequences of a step.
 //   Two-batch overlap (SGLang's --enable-two-batch-overlap, vLLM's dual batch overlap; DeepSeek-V3,
-// https://arxiv.org/abs/2412.19437, section 3.4): a step of many rows is cut in two halves A and B, and the
-// device computes one while the workers have the other. Layer by layer:
+// https://arxiv.org/abs/2412.19437, section 3.4): a step of many rows is divided into two halves A and B, and
+// the device computes one while the workers compute the experts of the other. Layer by layer:
 //
 //   device   attention A | shared A, attention B | shared B, next attention A | ...
 //   workers              | experts A             | experts B                  | ...
 //
-// No more than one call is ever out: its sums are added before the other half's is sent. B's attention finds
-// A's rows of its layer in the cache. step_overlap.h says which steps are cut; those that defer are not.
+// At most one call is outstanding: its sums are added before the other half's call is sent. B's attention
+// reads A's rows of the same layer from the cache. step_overlap.h says which steps are halved; steps that
+// defer are not.
 #pragma once
 
 #include <memory>
@@ -35,7 +37,7 @@ class Decoder final : public Model {
  public:
   Decoder(const ModelConfig& config, const ModelOptions& options, Device& device, ExpertBackend& experts);
 
-  /// Loads all weights but the routed experts' and reserves the KV cache.
+  /// Loads all weights except those of the routed experts, and reserves the KV cache.
   absl::Status LoadWeights(const Checkpoint& checkpoint);
 
   absl::StatusOr<StepLogits> Forward(const StepBatch& batch) override;
@@ -62,11 +64,11 @@ class Decoder final : public Model {
   absl::StatusOr<Mlp> LoadMlp(const Checkpoint& checkpoint, const std::string& module, int width);
   absl::Status LoadLayer(const Checkpoint& checkpoint, LayerId layer);
   absl::StatusOr<Gate> LoadGate(const Checkpoint& checkpoint, const std::string& module);
-  /// What a step's layers hand on to each other: which routed work is still with the workers.
+  /// What a step's layers pass on to each other: the routed work that the workers are still computing.
   struct ForwardPass {
     Step& step;
     std::optional<SentExperts> out;           // at most one call, of one half or of all rows
-    std::optional<DeferredExperts> deferred;  // those of the MoE layer before
+    std::optional<DeferredExperts> deferred;  // those of the previous MoE layer
   };
   absl::StatusOr<StepLogits> RunStep(Step& step, const StepLayout& layout);
   absl::Status RunLayer(ForwardPass& pass, LayerId layer, Rows rows);
@@ -89,8 +91,8 @@ class Decoder final : public Model {
   Matrix head_;
 
   Tensor hidden_;        // [hidden] the residual stream
-  Tensor normed_;        // [hidden] a block's input
-  Tensor selected_;      // [hidden] residuals of the rows that want logits
+  Tensor normed_;        // [hidden] the input of attention, MLP or experts
+  Tensor selected_;      // [hidden] residuals of the rows whose logits are requested
   Tensor logits_;        // [vocab]
   Tensor mlp_inner_;     // [intermediate] of dense layers
   Tensor shared_inner_;  // [shared experts' intermediate]

@@ -15,12 +15,13 @@
 namespace numoe::execution {
 namespace {
 
-// Enough that every expert of a large model meets several tokens, and no more than a second or two.
+// Enough tokens that each expert of a large model is selected by several, and few enough that a call takes at
+// most a second or two.
 constexpr int kManyTokens = 1024;
-constexpr int kFewShare = 4;  // a fourth of them the other time
-static_assert(kFewShare > 1 && kManyTokens > kFewShare, "the other time there are fewer");
+constexpr int kFewShare = 4;  // the other call has a fourth of these tokens
+static_assert(kFewShare > 1 && kManyTokens > kFewShare, "the other call has fewer tokens");
 
-// One call, and how long it took.
+// Makes one call and returns how many seconds it took.
 absl::StatusOr<double> TimeCall(ExpertBackend& experts, const ModelConfig& config, LayerId layer,
                                 int tokens) {
   std::mt19937 random(1);
@@ -33,7 +34,7 @@ absl::StatusOr<double> TimeCall(ExpertBackend& experts, const ModelConfig& confi
   std::iota(all.begin(), all.end(), ExpertId{0});
   for (size_t t = 0; t < rows; ++t)
     std::sample(all.begin(), all.end(), std::back_inserter(chosen), per_token, random);
-  NUMOE_CHECK_EQ(chosen.size(), rows * per_token) << "a token chooses some of the experts";
+  NUMOE_CHECK_EQ(chosen.size(), rows * per_token) << "each token selects experts_per_token experts";
   const std::vector<float> weights(rows * per_token, 1.0f / static_cast<float>(per_token));
   const auto begin = std::chrono::steady_clock::now();
   RETURN_IF_ERROR(experts.Start({.layer = layer,
@@ -61,14 +62,14 @@ absl::StatusOr<WorkerPace> MeasureWorkerPace(ExpertBackend& experts, const Model
   const auto layer = static_cast<LayerId>(first - config.layer_is_moe.begin());
   const int many = std::max(2, std::min(tokens_max, kManyTokens));
   const int few = std::max(1, many / kFewShare);
-  RETURN_IF_ERROR(TimeCall(experts, config, layer, many).status());  // wakes threads, and makes their scratch
+  RETURN_IF_ERROR(TimeCall(experts, config, layer, many).status());  // wakes threads and allocates scratch
   ASSIGN_OR_RETURN(const double few_s, TimeCall(experts, config, layer, few));
   ASSIGN_OR_RETURN(const double many_s, TimeCall(experts, config, layer, many));
   return PaceOf(few, few_s, many, many_s);
 }
 
 int ChooseFetchThreshold(const WorkerPace& pace, double fetch_s) {
-  NUMOE_CHECK(pace.call_s >= 0 && pace.token_s >= 0) << "PaceOf takes what is faster with more for noise";
+  NUMOE_CHECK(pace.call_s >= 0 && pace.token_s >= 0) << "PaceOf returns no negative times";
   if (fetch_s <= pace.call_s) return 2;
   const double tokens = std::ceil((fetch_s - pace.call_s) / pace.token_s);
   return tokens < std::numeric_limits<int>::max() ? std::max(2, static_cast<int>(tokens)) : INT_MAX;

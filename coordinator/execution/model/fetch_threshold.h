@@ -1,9 +1,10 @@
-// From how many prompt tokens on it is faster to fetch a layer's experts to the device than to have the
-// workers compute them.
+// Finds the number of prompt tokens at which fetching a layer's experts to the device becomes faster than
+// computing them on the workers.
 //
-// Fetching a layer takes its time whatever the number of tokens, and computing it there less than that until
-// long after it pays; the workers take a time for each token. So the threshold is where the workers' line
-// meets the fetch. Measured at start: two calls of one layer tell the line. ChooseFetchThreshold is pure.
+// Fetching a layer takes the same time for any number of tokens. Computing it on the device takes less than
+// that, up to numbers of tokens far above the threshold. The workers take a fixed time for a call and a time
+// for each token. So the threshold is the number of tokens at which the workers take as long as the fetch.
+// The workers' two times are measured at the start with two calls of one layer. ChooseFetchThreshold is pure.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -12,21 +13,21 @@
 
 namespace numoe::execution {
 
-/// Seconds of one layer: call_s + tokens * token_s.
+/// The workers take call_s + tokens * token_s seconds for one layer.
 struct WorkerPace {
   double call_s = 0;
   double token_s = 0;
 };
 
 /// Times calls of the first MoE layer with random tokens, at most `tokens_max` and at least 2. The workers
-/// count them as any others. Called before anything else uses the backend.
+/// count these calls like all others. Call it before anything else uses the backend.
 absl::StatusOr<WorkerPace> MeasureWorkerPace(ExpertBackend& experts, const ModelConfig& config,
                                              int tokens_max);
 
-/// The pace of two calls, the second of more tokens.
+/// Returns the pace that two measured calls have, the second one with more tokens.
 WorkerPace PaceOf(int few_tokens, double few_s, int many_tokens, double many_s);
 
-/// At least 2; INT_MAX where the workers are faster whatever the tokens.
+/// Returns the threshold in tokens, at least 2; INT_MAX if the workers are faster for any number of tokens.
 int ChooseFetchThreshold(const WorkerPace& pace, double fetch_s);
 
 }  // namespace numoe::execution

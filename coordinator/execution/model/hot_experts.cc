@@ -16,7 +16,8 @@ namespace numoe::execution {
 namespace {
 
 constexpr auto kSaveInterval = std::chrono::minutes(5);
-// A step that is under way when a slot is emptied, and the one before it, may still use what was in it.
+// A step that is running when a slot is emptied, and the one before it, may still use the slot's old
+// contents.
 constexpr int kStepsBeforeFill = 2;
 
 absl::StatusOr<ExpertMatrices> FindExpert(const Checkpoint& checkpoint, const ModelConfig& config,
@@ -97,9 +98,9 @@ absl::Status HotExperts::FillSlot(const ExpertSwap& swap) {
   return slots_.Fill(swap.layer, swap.slot, matrices);
 }
 
-// By all CPUs of this thread: nobody is served yet. Later fills are one at a time and by one thread: what an
-// exchange is worth comes in over minutes, while a layer waits for the slowest thread of a worker, and each
-// CPU that packs here is one that a worker of this host may be computing on.
+// Uses all CPUs of this thread, because no request is served yet. Later fills are done one at a time, by one
+// thread: an exchange pays off only over minutes, while a layer waits for the slowest thread of a worker, and
+// a worker on this host may need each CPU that packs weights here.
 absl::Status HotExperts::FillAll() {
   const std::vector<ExpertSwap> fills = PlanSwaps(heat_, held_);
   LogInfo("copying {} experts to the device, {} of each layer", fills.size(), slots_.spec().slots);
@@ -134,14 +135,14 @@ void HotExperts::BetweenSteps() {
   }
   if (!options_.heat_file.empty() && now - saved_at_ > kSaveInterval) {
     saved_at_ = now;
-    (void)heat_.Save(options_.heat_file);  // said at the end, if it still fails
+    (void)heat_.Save(options_.heat_file);  // the destructor logs the error if it still fails then
   }
   AdvanceExchange();
 }
 
 void HotExperts::TakeCounts(double seconds) {
   if (const absl::Status taken = slots_.TakeCounts(absl::MakeSpan(counts_)); !taken.ok())
-    return;  // the step says it
+    return;  // the step reports the error
   heat_.Add(counts_, seconds);
   const auto experts = static_cast<size_t>(slots_.spec().experts);
   for (size_t layer = 0; layer < held_.size(); ++layer) {

@@ -1,10 +1,10 @@
-// HotExperts: a model whose device holds the experts that are used most, exchanged while it serves.
+// HotExperts: a model whose device holds the experts that are used most, and exchanges them while it serves.
 //
-// Stands before the model and does its work between two steps: takes the device's counts once a second, plans
-// (hot_plan.h), and lets one expert at a time change: its slot is emptied, which sends that expert to the
-// workers again; when no step can still be using the slot, a thread fills it from the checkpoint; then it
-// counts. No step waits for it. The heat is written to a file at the end and now and then, and read at the
-// start. Forward and its observer are the engine thread's.
+// It wraps a model and does its work between two steps. Once a second it reads the device's counts and plans
+// exchanges (hot_plan.h). It exchanges one expert at a time: it empties the slot, so that the workers compute
+// the old expert again; when no step can use the slot any more, a thread fills it from the checkpoint; then
+// the slot is assigned to the expert. No step waits for that. The heat is saved to a file every few minutes
+// and at the end, and read at the start. The engine thread calls Forward, which calls the observer.
 #pragma once
 
 #include <atomic>
@@ -26,27 +26,28 @@ namespace numoe::execution {
 
 struct HotExpertsReport {
   uint64_t on_device = 0;   // selections since the last report of experts that were in slots
-  uint64_t on_workers = 0;  // and of the others
+  uint64_t on_workers = 0;  // the same of all other experts
   uint64_t swaps = 0;
 };
 
 struct HotExpertsOptions {
-  std::string heat_file;  // empty: none
+  std::string heat_file;  // no file if empty
   double half_life_s = 600;
   double interval_s = 1;
-  bool exchange =
-      true;  // false: the slots stay as they are filled, so that an answer does not depend on others
+  bool exchange = true;  // if false, the slots keep their first experts, so that an answer does not depend on
+                         // other requests
   std::function<void(const HotExpertsReport&)> observe;  // may be empty
 };
 
-/// What ExpertSlots are reserved for: `slots` of each layer, and windows of `window`. NOT_FOUND: the
-/// checkpoint has no routed experts.
+/// Returns what to reserve for the checkpoint: `slots` slots in each MoE layer, and windows of `window`
+/// experts. NOT_FOUND if the checkpoint has no routed experts.
 absl::StatusOr<ExpertSlotSpec> SlotSpecOf(const Checkpoint& checkpoint, const ModelConfig& config, int slots,
                                           int window = 0);
 
 class HotExperts final : public Model {
  public:
-  /// Fills all slots with the hottest experts of the heat file, or the first ones, before it returns.
+  /// Fills all slots before it returns, with the hottest experts of the heat file, or without one with the
+  /// first experts.
   static absl::StatusOr<std::unique_ptr<HotExperts>> Create(std::unique_ptr<Model> model,
                                                             const Checkpoint& checkpoint, ExpertSlots& slots,
                                                             const HotExpertsOptions& options);
@@ -59,11 +60,11 @@ class HotExperts final : public Model {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // The one exchange under way.
+  // The exchange that is in progress; there is at most one.
   struct Exchange {
     ExpertSwap swap;
-    int steps = 0;         // begun since the slot was emptied
-    bool filling = false;  // handed to the thread
+    int steps = 0;         // number of steps that began since the slot was emptied
+    bool filling = false;  // whether the thread has been asked to fill the slot
   };
 
   HotExperts(std::unique_ptr<Model> model, const Checkpoint& checkpoint, ExpertSlots& slots,

@@ -32,7 +32,8 @@ absl::Status ExpertHeat::Save(const std::string& path) const {
   file << nlohmann::json{{"experts", experts_}, {"heat", heat_}};
   file.close();
   if (file && std::rename(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  return absl::InternalError(fmt::format("{}: cannot be written", path));
+  return absl::InternalError(
+      fmt::format("{}: the file cannot be written; check its folder's permissions and free space", path));
 }
 
 absl::Status ExpertHeat::Load(const std::string& path) {
@@ -44,10 +45,10 @@ absl::Status ExpertHeat::Load(const std::string& path) {
     return value.is_number() && std::isfinite(value.get<double>()) && value.get<double>() >= 0;
   };
   if (!shaped || !std::all_of(json["heat"].begin(), json["heat"].end(), usable)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: expected an object with \"heat\", {} numbers of 0 and more, and \"experts\" {}; "
-                    "remove it to start anew",
-                    path, heat_.size(), experts_));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: expected an object with \"heat\", {} numbers of at least 0, and \"experts\" {}; remove "
+        "the file to begin without measured heat",
+        path, heat_.size(), experts_));
   }
   json["heat"].get_to(heat_);
   return absl::OkStatus();
@@ -64,7 +65,7 @@ std::vector<ExpertSwap> PlanSwaps(const ExpertHeat& heat, const std::vector<std:
     }
     const auto empty = static_cast<size_t>(std::count(slots.begin(), slots.end(), kNoExpert));
     NUMOE_CHECK_EQ(outside.size() + slots.size() - empty, static_cast<size_t>(heat.experts()))
-        << "layer " << layer << " has an expert in two slots, or one that is none of the model's";
+        << "layer " << layer << " has an expert in two slots, or one that the model does not have";
     std::stable_sort(outside.begin(), outside.end(),
                      [&](ExpertId a, ExpertId b) { return heat_of(a) > heat_of(b); });
     std::vector<int> coldest(slots.size());

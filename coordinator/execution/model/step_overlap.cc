@@ -9,14 +9,14 @@ namespace numoe::execution {
 namespace {
 
 static_assert(kNoOverlap < kOverlapTokensMin && kMeasuredOverlap < kOverlapTokensMin, "no number of tokens");
-static_assert(kMeasuredTokensMin >= kOverlapTokensMin, "what is tried can be cut");
-static_assert(kTrialSteps % 4 == 0, "half of a trial's steps go each way");
+static_assert(kMeasuredTokensMin >= kOverlapTokensMin, "steps that are measured can be halved");
+static_assert(kTrialSteps % 4 == 0, "half of a trial's steps are halved");
 
-// Whether the n-th step of a trial is halved: whole, halves, halves, whole, and again.
+// Returns whether the n-th step of a trial is halved. The order is whole, halves, halves, whole, and so on.
 bool HalvesAt(size_t n) { return n % 4 == 1 || n % 4 == 2; }
 
-// The mean of the two in the middle of kTrialSteps / 2: a disturbed step does not count, and of a steady
-// drift both ways have the same.
+// Returns the median, so that a disturbed step does not count. A steady drift affects whole and halved steps
+// equally.
 double Middle(std::vector<double> values) {
   NUMOE_CHECK(!values.empty());
   std::sort(values.begin(), values.end());
@@ -50,16 +50,16 @@ bool StepOverlap::Halve(const StepSize& size) const {
   return alike.tries() ? HalvesAt(alike.whole.size() + alike.halves.size()) : alike.halve;
 }
 
-void StepOverlap::Record(const StepSize& size, StepWay way, double seconds) {
-  if (!Measures(size) || way == StepWay::kFetched) return;
+void StepOverlap::Record(const StepSize& size, ExpertExecution execution, double seconds) {
+  if (!Measures(size) || execution == ExpertExecution::kFetched) return;
   Class& alike = classes_[KeyOf(size)];
   if (!alike.tries()) {
     --alike.settled;
     return;
   }
-  (way == StepWay::kHalves ? alike.halves : alike.whole).push_back(seconds / size.rows);
+  (execution == ExpertExecution::kHalves ? alike.halves : alike.whole).push_back(seconds / size.rows);
   if (alike.whole.size() + alike.halves.size() < static_cast<size_t>(kTrialSteps)) return;
-  // A device may have taken none of them in halves.
+  // A device may have run none of them in halves.
   alike.halve = !alike.halves.empty() && !alike.whole.empty() &&
                 Middle(alike.halves) * kOverlapGain < Middle(alike.whole);
   alike.settled = kSettledSteps;

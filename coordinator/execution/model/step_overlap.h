@@ -1,13 +1,14 @@
-// StepOverlap: which steps are cut in two halves, of which the device computes one while the workers have the
-// other (decoder.h, two-batch overlap).
+// StepOverlap: decides which steps are divided into two halves (decoder.h, two-batch overlap). The device
+// then computes one half while the workers compute the experts of the other.
 //
-// A cut hides the shorter of both sides' times behind the longer one, and costs what every call costs once
-// more: experts' weights are read for each half. Where that pays hangs on machine, model, rows and context,
-// so it can be measured in service: the steps of a class - prompts or single tokens, rows up to a power of
-// two - go both ways in turn, in an order that a steady drift (a growing context) does not favour, and then
-// the way of the lower median of seconds per row; after some hundred steps it is tried again. Small steps
-// stay whole: there both halves read nearly the same experts. Steps that defer are whole, too: their device
-// is busy meanwhile as it is. No clocks of its own, no allocation of note; one thread, the engine's.
+// With halves, the device and the workers compute at the same time, but the costs of a call occur twice: the
+// experts' weights are read for each half. Whether that pays depends on machine, model, rows and context, so
+// it can be measured in service. The steps of a class (prompts or single tokens, rows up to a power of two)
+// are run whole and in halves alternately, in an order that a steady drift such as a growing context does not
+// favour. Then the class keeps the alternative with the lower median of seconds per row, and is measured
+// again after some hundred steps. Small steps stay whole, because both halves would read nearly the same
+// experts. Steps that defer stay whole, too, because the device is busy anyway while the workers compute. It
+// reads no clock and allocates next to nothing; engine thread only.
 #pragma once
 
 #include <map>
@@ -18,46 +19,49 @@
 
 namespace numoe::execution {
 
-/// Values of ModelOptions::overlap_tokens beside a number of tokens, from kOverlapTokensMin on.
+/// Values of ModelOptions::overlap_tokens that are not a number of tokens; a number is at least
+/// kOverlapTokensMin.
 inline constexpr int kNoOverlap = 0;
 inline constexpr int kMeasuredOverlap = -1;
 
-/// Of both halves together.
+/// The least tokens of both halves together.
 inline constexpr int kOverlapTokensMin = 2;
-/// With fewer rows nothing is tried.
+/// Steps with fewer rows are not measured.
 inline constexpr int kMeasuredTokensMin = 128;
-/// Steps of a class in one trial, half of them each way, and between two trials.
+/// The steps of a class in one trial, half of which are halved, and the steps between two trials.
 inline constexpr int kTrialSteps = 8;
 inline constexpr int kSettledSteps = 500;
-/// Halves must be faster by so much, or noise would choose.
+/// Halves must be faster by this factor, or noise would decide.
 inline constexpr double kOverlapGain = 1.03;
 
 /// What is known of a step before it runs.
 struct StepSize {
   int rows = 0;
-  bool prompt = false;  // some sequence has more than one token in it
+  bool prompt = false;  // whether a sequence has more than one token in it
   bool defers = false;
 };
 
-/// First row of the second half: of about as many rows, in eights where there are enough, which is what
-/// captured steps are rounded to. REQUIRES: at least kOverlapTokensMin rows.
+/// Returns the first row of the second half. Both halves have about the same number of rows. If there are
+/// enough rows, the result is a multiple of 8, to which captured steps are rounded. REQUIRES: at least
+/// kOverlapTokensMin rows.
 int PlanCut(int rows);
 
 class StepOverlap {
  public:
-  /// `tokens`: steps of so many and more are halved, or one of the values above.
+  /// `tokens`: steps with this number of tokens or more are halved; or one of the values above.
   explicit StepOverlap(int tokens) : tokens_(tokens) {}
 
+  /// Returns whether to halve a step of this size.
   bool Halve(const StepSize& size) const;
-  /// How a step went that did not fail.
-  void Record(const StepSize& size, StepWay way, double seconds);
+  /// Records the time of a step that did not fail.
+  void Record(const StepSize& size, ExpertExecution execution, double seconds);
 
  private:
-  // Steps that are alike.
+  // Steps of similar size.
   struct Class {
-    std::vector<double> whole, halves;  // seconds per row of the trial that runs
-    int settled = 0;                    // steps until the next one
-    bool halve = false;                 // what the last one said
+    std::vector<double> whole, halves;  // seconds per row in the running trial
+    int settled = 0;                    // steps until the next trial
+    bool halve = false;                 // the result of the last trial
 
     bool tries() const { return settled == 0; }
   };

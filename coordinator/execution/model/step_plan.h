@@ -1,7 +1,7 @@
-// Flattens what the scheduler asked for into the arrays that a device runs on.
+// PlanStep: flattens the scheduler's batch into the arrays that a device computes with.
 //
-// Pure: the same batch gives the same layout. A batch that breaks the scheduler's promises (no tokens, too
-// few blocks, a block twice) is a broken invariant, so it CHECKs.
+// Pure: the same batch gives the same layout. A batch that breaks an invariant of the scheduler (a sequence
+// without tokens, too few blocks, a block that the cache does not have) CHECKs.
 #pragma once
 
 #include "coordinator/execution/device/step_layout.h"

@@ -9,7 +9,7 @@
 namespace numoe::execution {
 namespace {
 
-// Logits whose largest is found together.
+// FindBest searches the row in blocks of this number of logits.
 constexpr size_t kScanBlock = 1024;
 constexpr int32_t kExponentBits = 0x7f800000;
 

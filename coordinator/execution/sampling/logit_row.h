@@ -1,7 +1,7 @@
-// Passes over a row of logits that drawing tokens and telling their probabilities share.
+// Passes over a row of logits, for drawing tokens and for computing their probabilities.
 //
-// Written so that the compiler works on several values at once, on any instruction set: floats are compared
-// as integers of the same order, and the exponential is a polynomial. Stateless; any thread.
+// They are written so that the compiler vectorises them for any instruction set: floats are compared as
+// integers of the same order, and the exponential is a polynomial. Stateless; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace numoe::execution {
 
-/// Integers in the order of the floats (IEEE 754): unlike floats, the compiler takes their maximum in
-/// vectors.
+/// Returns an integer that has the same order as the floats (IEEE 754). Unlike for floats, the compiler
+/// vectorises the maximum of integers.
 inline int32_t OrderKey(float x) {
   const int32_t bits = absl::bit_cast<int32_t>(x + 0.0f);  // -0 becomes +0
   return bits ^ ((bits >> 31) & 0x7fffffff);
 }
 
-/// exp for x <= 0 down to exp(-87): 2^n * 2^f with a Taylor polynomial for 2^f, |f| <= 1/2. The relative
-/// error is below 2^-22 + |x| * 2^-23, because x * log2(e) is rounded to a float.
+/// Returns exp(x) for x <= 0, down to exp(-87): 2^n * 2^f with a Taylor polynomial for 2^f, |f| <= 1/2. The
+/// relative error is below 2^-22 + |x| * 2^-23, because x * log2(e) is rounded to a float.
 inline float ExpOfNegative(float x) {
   constexpr float kToInteger = 12582912.0f;  // 1.5 * 2^23: adding it rounds
   float t = x * 1.44269504f;
@@ -38,13 +38,13 @@ inline float ExpOfNegative(float x) {
   return absl::bit_cast<float>(absl::bit_cast<int32_t>(p) + (absl::bit_cast<int32_t>(shifted) << 23));
 }
 
-/// The largest of their OrderKeys.
+/// Returns the largest OrderKey of the logits.
 int32_t LargestKey(absl::Span<const float> logits);
-/// DATA_LOSS, of a row that has NaN or infinity.
+/// Returns DATA_LOSS, the error for a row that contains NaN or infinity.
 absl::Status NotANumber();
-/// The largest logit's lowest index. DATA_LOSS: one of them is NaN or infinite.
+/// Returns the lowest index of the largest logit; DATA_LOSS if a logit is NaN or infinite.
 absl::StatusOr<TokenId> FindBest(absl::Span<const float> logits);
-/// The sum of exp(logit - best), where no logit is larger than `best`.
+/// Returns the sum of exp(logit - best). REQUIRES: no logit is larger than `best`.
 double SumOfExps(absl::Span<const float> logits, float best);
 
 }  // namespace numoe::execution

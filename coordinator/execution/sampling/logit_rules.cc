@@ -7,7 +7,7 @@
 namespace numoe::execution {
 namespace {
 
-// Far beyond every logit; what a rule makes of one stays a number.
+// Far larger than every logit, and small enough that a rule's result stays finite.
 constexpr float kLargest = 1e30f;
 
 float Within(double value, float least) {
@@ -46,10 +46,10 @@ LogitRules::LogitRules(LogitRuleParams params, absl::Span<const TokenId> prompt,
 
 TokenRule& LogitRules::RuleOf(TokenId token) {
   NUMOE_DCHECK_GE(token, 0);
-  NUMOE_DCHECK_EQ(places_.size(), rules_.size());
-  const auto [place, is_new] = places_.try_emplace(token, rules_.size());
+  NUMOE_DCHECK_EQ(index_of_.size(), rules_.size());
+  const auto [found, is_new] = index_of_.try_emplace(token, rules_.size());
   if (is_new) rules_.push_back({.token = token});
-  return rules_[place->second];
+  return rules_[found->second];
 }
 
 void LogitRules::Count(TokenId token) {

@@ -1,10 +1,11 @@
-// LogitRules: what a request changes about the logits before a token is drawn: biases, penalties for what was
-// said already, and tokens that may not come yet.
+// LogitRules: changes that a request makes to the logits before a token is drawn: biases, penalties for
+// tokens that occurred already, and tokens that are forbidden until the answer has min_tokens.
 //
-// In vLLM's order: bias, repetition penalty (positive logits divided, others multiplied), then OpenAI's
-// frequency penalty (times the count) and presence penalty, these two over generated tokens only. Each
-// distinct token of the sequence is visited once, from counts that are kept as tokens come. A forbidden token
-// never comes back: what is forbidden is decided last. One for each sequence that needs any; not thread-safe.
+// They are applied in vLLM's order: bias, repetition penalty (positive logits are divided, others
+// multiplied), then OpenAI's frequency penalty (times the count) and presence penalty, these two over
+// generated tokens only. Each distinct token of the sequence is visited once, with counts that are updated
+// for each generated token. Forbidden tokens are decided last, so that no other rule allows them again. One
+// object for each sequence that needs rules; not thread-safe.
 #pragma once
 
 #include <limits>
@@ -27,12 +28,12 @@ struct LogitRuleParams {
   double frequency_penalty = 0;
   double presence_penalty = 0;
   double repetition_penalty = 1;                // over prompt and output
-  std::vector<std::pair<TokenId, float>> bias;  // of ids in the vocabulary
+  std::vector<std::pair<TokenId, float>> bias;  // for ids in the vocabulary
   int min_tokens = 0;
   std::vector<TokenId> late;  // cannot be drawn before min_tokens
 };
 
-/// As Apply uses them.
+/// The penalties, clamped to the range that Apply uses.
 struct LogitPenalties {
   float repetition = 1;  // 1e-30 to 1e30
   float frequency = 0;
@@ -41,22 +42,24 @@ struct LogitPenalties {
 
 class LogitRules {
  public:
-  /// `vocab`: ids from there on are not looked at.
+  /// `vocab`: ids that are not below this are ignored.
   LogitRules(LogitRuleParams params, absl::Span<const TokenId> prompt, int vocab);
 
-  /// Changes nothing: a sequence does better without.
+  /// Returns whether these rules would change nothing; such a sequence needs no LogitRules.
   static bool IsNothing(const LogitRuleParams& params);
 
-  /// One more token was generated.
+  /// Counts a generated token.
   void Count(TokenId token);
-  /// Some tokens may not come yet.
+  /// Returns whether the late tokens are still forbidden.
   bool Forbids() const { return generated_ < params_.min_tokens && !params_.late.empty(); }
-  /// Changes a row [vocab]; `forbid`: gives those tokens kForbiddenLogit. NaN stays NaN.
+  /// Changes a row [vocab]. If `forbid` is set and Forbids(), the late tokens get kForbiddenLogit. NaN stays
+  /// NaN.
   void Apply(absl::Span<float> logits, bool forbid) const;
-  /// The same where a row has some tokens only: null for the others, which nothing changes.
+  /// Does the same for a row that contains only some tokens: `logit_of` returns null for the others.
   void Apply(absl::FunctionRef<float*(TokenId token)> logit_of, bool forbid) const;
 
-  /// Apply as a list, for those who do it elsewhere: each token once. None where a token has several biases.
+  /// Returns the rules as a list with each token once, for code that applies them elsewhere; nullopt if a
+  /// token has several biases.
   std::optional<absl::Span<const TokenRule>> List() const;
   const LogitPenalties& penalties() const { return penalties_; }
 
@@ -68,9 +71,9 @@ class LogitRules {
   const bool penalises_;
   const LogitPenalties penalties_;
   int generated_ = 0;
-  bool repeats_bias_ = false;     // of one token
-  std::vector<TokenRule> rules_;  // each token once
-  absl::flat_hash_map<TokenId, size_t> places_;
+  bool repeats_bias_ = false;                      // whether a token has several biases
+  std::vector<TokenRule> rules_;                   // each token once
+  absl::flat_hash_map<TokenId, size_t> index_of_;  // in rules_
 };
 
 }  // namespace numoe::execution

@@ -11,10 +11,11 @@
 namespace numoe::execution {
 namespace {
 
-// Logits that are looked at one by one if their largest is among the best so far: few blocks are.
+// The row is read in blocks of this number of logits. Only if the largest logit of a block is among the best
+// so far, which is rare, are its logits compared one by one.
 constexpr size_t kRankBlock = 256;
 
-// The largest logits of a row, best first.
+// Keeps the largest logits of a row, best first.
 class BestOf {
  public:
   explicit BestOf(int most) : most_(static_cast<size_t>(most)) {}
@@ -40,15 +41,15 @@ class BestOf {
 
   void Insert(int32_t key, size_t token) {
     NUMOE_DCHECK(most_ > 0 && count_ <= most_);
-    size_t place = count_ < most_ ? count_++ : most_ - 1;
-    for (; place > 0 && best_[place - 1].key < key; --place) best_[place] = best_[place - 1];
-    best_[place] = {key, static_cast<TokenId>(token)};
+    size_t at = count_ < most_ ? count_++ : most_ - 1;
+    for (; at > 0 && best_[at - 1].key < key; --at) best_[at] = best_[at - 1];
+    best_[at] = {key, static_cast<TokenId>(token)};
     worst_ = best_[count_ - 1].key;
   }
 
   const size_t most_;
   size_t count_ = 0;
-  int32_t worst_ = 0;  // of the best ones, once there are any
+  int32_t worst_ = 0;  // the lowest key in best_, if it is not empty
   std::array<Entry, kLogprobsMax> best_;
 };
 

@@ -1,8 +1,9 @@
-// Log-probabilities of tokens: log-softmax of a row of logits as the model gave it.
+// Log-probabilities of tokens: log-softmax of a row of logits as the model computed it.
 //
-// For answers that tell how likely their tokens were: the chosen token's, its rank, and the most likely ones.
-// A few vectorised passes over the row, none of which sorts it; any thread. The row holds the tokens that
-// have a probability, that is the vocabulary without padding. NaN or infinity in it is DATA_LOSS.
+// They are for answers with probabilities: that of the chosen token, its rank, and those of the most likely
+// tokens. They take a few vectorised passes over the row, without sorting it; any thread. The row contains
+// the tokens that have a probability, that is the vocabulary without padding. NaN or infinity in it is
+// DATA_LOSS.
 #pragma once
 
 #include <vector>
@@ -13,7 +14,7 @@
 
 namespace numoe::execution {
 
-/// Most alternatives that can be asked for; OpenAI's limit.
+/// The largest number of alternatives that a request may ask for; OpenAI's limit.
 inline constexpr int kLogprobsMax = 20;
 
 struct TokenLogprob {
@@ -23,11 +24,12 @@ struct TokenLogprob {
 
 struct TokenLogprobs {
   TokenLogprob chosen;
-  int rank = 1;                   // of the chosen one: 1 + how many are more likely
-  std::vector<TokenLogprob> top;  // the most likely ones, best first; of equals the lower id comes first
+  int rank = 1;                   // of the chosen token: 1 + the number of more likely tokens
+  std::vector<TokenLogprob> top;  // the most likely tokens, best first; ties go to the lower id
 };
 
-/// REQUIRES: `chosen` is in the row; 0 <= top <= kLogprobsMax.
+/// Returns the log-probabilities of `chosen` and of the `top` most likely tokens. REQUIRES: `chosen` is in
+/// the row; 0 <= top <= kLogprobsMax.
 absl::StatusOr<TokenLogprobs> ReadLogprobs(absl::Span<const float> logits, TokenId chosen, int top);
 
 }  // namespace numoe::execution

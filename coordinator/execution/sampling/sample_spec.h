@@ -1,8 +1,9 @@
-// SampleSpec: how a sequence's next token is to be drawn from a row of logits; DrawnToken: what came of it.
+// SampleSpec: how to draw a sequence's next token from a row of logits. DrawnToken: the result.
 //
-// The scheduler fills a spec before the step, because all that a draw hangs on but the logits is known then:
-// a device that draws by itself reads it (Step::ReadLogits), and gives what Sampler and ReadLogprobs give
-// for the same row. Spans and pointers are the sequence's and hold until its token has been taken.
+// The scheduler fills a spec before the step, because everything that a drawn token depends on, except the
+// logits, is known then. A device that draws tokens itself reads the spec (Step::ReadLogits), and returns
+// what Sampler and ReadLogprobs return for the same row. Spans and pointers belong to the sequence and are
+// valid until its token has been drawn.
 #pragma once
 
 #include <optional>
@@ -16,17 +17,19 @@ namespace numoe::execution {
 
 struct SampleSpec {
   SamplingChoice choice;
-  int vocab = 0;                // ids from here on are never drawn and have no probability
-  std::optional<int> logprobs;  // the token's own and of so many most likely ones; none: nothing
+  int vocab = 0;  // ids that are not below this are never drawn and have no probability
+  // How many of the most likely tokens get a log-probability in addition to the drawn one; no token gets one
+  // if nullopt.
+  std::optional<int> logprobs;
 };
 
 struct DrawnToken {
   TokenId token = 0;
-  std::vector<TokenLogprobs> logprobs;  // one if they were asked for
+  std::vector<TokenLogprobs> logprobs;  // one element if they were requested, else empty
 };
 
-/// Of one row; none: it was not drawn from where the model ran, and its logits are on the host. DATA_LOSS:
-/// NaN or infinity in the row; INTERNAL: no token may come.
+/// The token that was drawn from a row; nullopt if the device has not drawn from it, so that its logits are
+/// on the host. DATA_LOSS if the row contains NaN or infinity; INTERNAL if no token is allowed.
 using DrawnRow = std::optional<absl::StatusOr<DrawnToken>>;
 
 }  // namespace numoe::execution

@@ -12,13 +12,13 @@
 namespace numoe::execution {
 namespace {
 
-// Candidates are sorted level by level: the first holds weights down to exp(-kLevelDepth) of the best, the
-// next down to the square of that, the last whatever is left. A token drawn from a model's usual distribution
-// lies in the first two.
+// Candidates are sorted level by level. The first level contains weights down to exp(-kLevelDepth) of the
+// best one, the next down to the square of that, and the last all others. A token that is drawn from a
+// typical distribution is in the first two levels.
 constexpr double kLevelDepth = 7.0;
 constexpr int kLevels = 14;
 
-constexpr size_t kMaskBits = 64;  // tokens of a mask's word
+constexpr size_t kMaskBits = 64;  // tokens in a word of a mask
 
 bool IsAllowed(absl::Span<const uint64_t> mask, TokenId token) {
   const auto bit = static_cast<size_t>(token);
@@ -36,7 +36,7 @@ uint64_t Mix(uint64_t x) {
 
 absl::Status NothingAllowed(bool masked) {
   return absl::InternalError(masked ? "the constraint allows no token of the vocabulary"
-                                    : "no token may come: min_tokens forbids all that are left");
+                                    : "no token is allowed: min_tokens forbids all that are left");
 }
 
 double CounterUniform(uint64_t seed, uint64_t counter) {
@@ -54,7 +54,7 @@ double Sampler::Weigh(absl::Span<const float> logits, float best, double tempera
   return total;
 }
 
-// Appends the next level's candidates, best first. False: all levels are there.
+// Appends the next level's candidates, best first. Returns false if there are no more levels.
 bool Sampler::SortNextLevel(absl::Span<const float> logits, float best, double temperature) {
   if (level_ == kLevels) return false;
   const auto edge = [&](int level) {
@@ -70,7 +70,7 @@ bool Sampler::SortNextLevel(absl::Span<const float> logits, float best, double t
     if (logits[i] >= floor && logits[i] < ceiling)
       candidates_.push_back({logits[i], weights_[i], static_cast<TokenId>(i)});
   }
-  // Equal logits: the lower id comes first, as in greedy.
+  // If logits are equal, the lower id comes first, as with temperature 0.
   std::sort(candidates_.begin() + first, candidates_.end(), [](const Candidate& a, const Candidate& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
   });
@@ -97,13 +97,14 @@ absl::StatusOr<TokenId> Sampler::SampleAllowed(absl::Span<const float> logits, c
   }
   size_t allowed = 0;
   for (const uint64_t word : choice.allowed) {
-    if (word != 0) allowed += static_cast<size_t>(absl::popcount(word));  // in the usual mask few are not
+    if (word != 0)
+      allowed += static_cast<size_t>(absl::popcount(word));  // most words of a typical mask are 0
   }
   return 3 * allowed <= 2 * logits.size() ? SampleOfFew(logits, choice, forbid)
                                           : SampleOfMany(logits, choice, forbid);
 }
 
-// Of the allowed tokens' logits, gathered.
+// Draws from a copy of the allowed tokens' logits.
 absl::StatusOr<TokenId> Sampler::SampleOfFew(absl::Span<const float> logits, const SamplingChoice& choice,
                                              bool forbid) {
   allowed_.clear();
@@ -121,18 +122,18 @@ absl::StatusOr<TokenId> Sampler::SampleOfFew(absl::Span<const float> logits, con
   if (choice.rules != nullptr) {
     const auto logit_of = [&](TokenId token) -> float* {
       if (!IsAllowed(choice.allowed, token)) return nullptr;
-      const auto place = std::lower_bound(allowed_.begin(), allowed_.end(), token);
-      NUMOE_DCHECK(place != allowed_.end() && *place == token);
-      return &shaped_[static_cast<size_t>(place - allowed_.begin())];
+      const auto found = std::lower_bound(allowed_.begin(), allowed_.end(), token);
+      NUMOE_DCHECK(found != allowed_.end() && *found == token);
+      return &shaped_[static_cast<size_t>(found - allowed_.begin())];
     };
     choice.rules->Apply(logit_of, forbid);
   }
-  ASSIGN_OR_RETURN(const TokenId place, SampleAmong(shaped_, choice));
-  return allowed_[static_cast<size_t>(place)];
+  ASSIGN_OR_RETURN(const TokenId index, SampleAmong(shaped_, choice));
+  return allowed_[static_cast<size_t>(index)];
 }
 
-// Of a copy of the row in which the others cannot be drawn: most words of a mask that has many tokens are
-// full, and gathering one by one would take longer than all that follows.
+// Draws from a copy of the row in which the other tokens have kForbiddenLogit. Most words of a mask with many
+// tokens are full, and copying its tokens' logits one by one would take longer than everything else.
 absl::StatusOr<TokenId> Sampler::SampleOfMany(absl::Span<const float> logits, const SamplingChoice& choice,
                                               bool forbid) {
   shaped_.assign(logits.begin(), logits.end());
@@ -179,7 +180,8 @@ absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, con
     total = 0;
     for (size_t i = 0; i < kept && has(i); ++i) total += candidates_[i].weight;
   }
-  // top-p: the shortest prefix whose probability reaches top_p; then min-p: at least min_p of the best one.
+  // top-p keeps the shortest prefix whose probability reaches top_p; then min-p keeps the tokens with at
+  // least min_p times the best one's probability.
   double mass = total;
   if (choice.top_p < 1 || choice.min_p > 0) {
     const size_t most = kept;
@@ -195,7 +197,7 @@ absl::StatusOr<TokenId> Sampler::SampleAmong(absl::Span<const float> logits, con
     if (left < 0) return candidates_[i].token;
   }
   NUMOE_CHECK(!candidates_.empty()) << "the best logit is a candidate";
-  return candidates_[std::min(kept, candidates_.size()) - 1].token;  // rounding left a little
+  return candidates_[std::min(kept, candidates_.size()) - 1].token;  // rounding left a small rest
 }
 
 }  // namespace numoe::execution

@@ -1,12 +1,13 @@
-// From a row of logits to a token: temperature, top-k, top-p, min-p, in that order; temperature 0 is greedy.
+// Sampler: draws a token from a row of logits with temperature, top-k, top-p and min-p, in that order;
+// temperature 0 is greedy.
 //
 // Random numbers are a function of (seed, position): the same request and seed draw the same numbers under
-// any load, and a replayed step draws them again. A vocabulary is not sorted, but only as much of its best
-// end as a draw looks at. A request's rules (logit_rules.h) and then a constraint's mask come before all of
-// them: probabilities are those among the allowed tokens. What the mask has not is never drawn, whatever the
-// rules say; where rules forbid all that the mask has, they give way. What a mask with few tokens costs
-// hangs on them, not on the vocabulary. A row with NaN or infinity is DATA_LOSS, never a token. Holds only
-// scratch: one Sampler per thread.
+// any load, and a replayed step draws them again. Only as many of the best logits are sorted as a draw needs,
+// not the whole vocabulary. A request's rules (logit_rules.h) and then a constraint's mask are applied before
+// temperature: probabilities are those among the allowed tokens. A token that the mask does not allow is
+// never drawn, whatever the rules say; if min_tokens forbids all tokens that the mask allows, min_tokens is
+// ignored. The cost of a mask with few tokens depends on their number, not on the vocabulary. A row with NaN
+// or infinity gives DATA_LOSS, never a token. It holds only scratch memory: use one Sampler per thread.
 #pragma once
 
 #include <cstdint>
@@ -23,23 +24,23 @@ namespace numoe::execution {
 struct SamplingChoice {
   double temperature = 1.0;
   double top_p = 1.0;
-  int top_k = 0;  // 0: off
+  int top_k = 0;  // 0 means off
   double min_p = 0.0;
   uint64_t seed = 0;
   int64_t position = 0;                // of the token to draw, in its sequence
-  absl::Span<const uint64_t> allowed;  // one bit for each token (TokenConstraint); empty: all
-  const LogitRules* rules = nullptr;   // null: none
+  absl::Span<const uint64_t> allowed;  // one bit for each token (TokenConstraint); empty if all are allowed
+  const LogitRules* rules = nullptr;   // null if there are none
 };
 
-/// INTERNAL: nothing may come of a mask, or without one because of rules.
+/// Returns INTERNAL, the error if no token is allowed: by a mask, or by rules if there is no mask.
 absl::Status NothingAllowed(bool masked);
 
 class Sampler {
  public:
-  /// Ids from `vocab` on (embedding rows that no tokeniser token has) are never drawn.
+  /// Ids that are not below `vocab` (embedding rows that do not belong to a token) are never drawn.
   explicit Sampler(int vocab) : vocab_(vocab) {}
 
-  /// INTERNAL: a mask that allows no token, or rules that forbid all.
+  /// Returns the drawn token; INTERNAL if the mask allows no token or the rules forbid all of them.
   absl::StatusOr<TokenId> Sample(absl::Span<const float> logits, const SamplingChoice& choice);
 
  private:
@@ -60,13 +61,14 @@ class Sampler {
 
   const int vocab_;
   std::vector<float> weights_;         // [logits] exp((logit - best) / temperature)
-  std::vector<Candidate> candidates_;  // best first, as far as anybody asked
-  int level_ = 0;                      // levels that are among them
-  std::vector<float> shaped_;          // what mask and rules made of [logits], or of those of `allowed_`
-  std::vector<TokenId> allowed_;       // of a mask that has few, ascending
+  std::vector<Candidate> candidates_;  // best first; the levels that were sorted so far
+  int level_ = 0;                      // number of levels in candidates_
+  std::vector<float> shaped_;     // logits after mask and rules: of all tokens, or of those in `allowed_`
+  std::vector<TokenId> allowed_;  // the tokens of a mask with few tokens, ascending
 };
 
-/// Uniform in [0, 1) from a seed and a counter (SplitMix64, https://doi.org/10.1145/2714064.2660195).
+/// Returns a number that is uniform in [0, 1), from a seed and a counter (SplitMix64,
+/// https://doi.org/10.1145/2714064.2660195).
 double CounterUniform(uint64_t seed, uint64_t counter);
 
 }  // namespace numoe::execution

@@ -1,8 +1,8 @@
-// TokenConstraint: which tokens a sequence may say next.
+// TokenConstraint: decides which tokens may follow in a sequence.
 //
-// A sequence that has one asks it once before each of its tokens is drawn, and tells it which one it was. It
-// belongs to its sequence and is used by the engine's thread alone. Every token that its mask has must lead
-// on: a sequence that may say nothing cannot end.
+// It is asked for a mask once before each token of its sequence is drawn, and is then told the token. It
+// belongs to its sequence, and only the engine thread uses it. After every token that its mask allows there
+// must be an allowed next token: a sequence without one could not end.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace numoe::execution {
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
-  /// Token t may come if bit t % 64 of word t / 64 is set; empty: any may. Valid until the next call. An
-  /// error ends the request.
+  /// Returns the mask for the next token: token t is allowed if bit t % 64 of word t / 64 is set, and all are
+  /// allowed if the mask is empty. Valid until the next call. An error ends the request.
   virtual absl::StatusOr<absl::Span<const uint64_t>> Mask() = 0;
-  /// REQUIRES: the last mask allowed it.
+  /// Records the token that was drawn. REQUIRES: the last mask allowed it.
   virtual void Accept(TokenId token) = 0;
-  /// The model's end tokens end the text even where the request ignores them: nothing follows what is
-  /// complete.
+  /// Returns whether the model's end tokens end the text even if the request ignores them, because nothing
+  /// may follow a complete text.
   virtual bool ends_text() const { return true; }
 };
 

@@ -1,7 +1,8 @@
-// TokenRule: what LogitRules do to one token of a row, as a plain value that can be copied to a device.
+// TokenRule: what LogitRules does to one token of a row, as a plain value that can be copied to a device.
 //
-// A list of them names each token once. In order: the bias, then the penalties, if the token is `seen`; a
-// `late` one cannot come while the rules forbid such tokens. Filled by LogitRules; plain C++, for kernels.
+// A list of rules contains each token once. The bias is applied first, then the penalties, if the token is
+// `seen`. A `late` token cannot be drawn while the rules forbid such tokens. LogitRules fills it; plain C++,
+// for kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@ namespace numoe::execution {
 struct TokenRule {
   int32_t token = 0;
   float bias = 0;
-  int32_t generated = 0;  // times that it was drawn
+  int32_t generated = 0;  // how often it was drawn
   bool biased = false;
-  bool seen = false;  // in the prompt or drawn: penalties apply
-  bool late = false;  // may not come before min_tokens
+  bool seen = false;  // whether it is in the prompt or was drawn, so that penalties apply
+  bool late = false;  // whether it cannot be drawn before min_tokens
 };
 
 }  // namespace numoe::execution

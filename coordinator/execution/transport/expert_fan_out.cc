@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often a call that was given up and goes on is given up again.
+// How often a call that was given up but has not ended is given up again.
 constexpr std::chrono::milliseconds kGiveUpInterval(5);
 
 double SecondsSince(Clock::time_point begin) {
@@ -27,7 +27,7 @@ absl::Status StepLost(const absl::Status& why) {
   return absl::UnavailableError(fmt::format("expert worker: {}", std::string(why.message())));
 }
 
-// What the model hands out is of the shape that it says, or worker and coordinator would disagree about it.
+// The spans must have the sizes that the call states, or worker and coordinator would disagree about them.
 void CheckShape(const LayerCallView& call, int hidden_size) {
   NUMOE_CHECK_GE(call.tokens, 1);
   NUMOE_CHECK_GE(call.experts_per_token, 1);
@@ -43,7 +43,7 @@ void CheckShape(const LayerCallView& call, int hidden_size) {
 
 absl::StatusOr<std::unique_ptr<ExpertFanOut>> ExpertFanOut::Connect(const SessionOptions& options,
                                                                     Metrics& metrics) {
-  std::vector<Series> series;  // there from the start, also while the workers are waited for
+  std::vector<Series> series;  // they exist from the start, also while this function waits for the workers
   for (const std::string& address : options.addresses) {
     series.push_back({&metrics.With(HistogramId::kWorkerCallDuration, {address}),
                       &metrics.With(CounterId::kSentBytes, {address}),
@@ -69,22 +69,22 @@ ExpertFanOut::~ExpertFanOut() {
 
 // --- the watchdog ------------------------------------------------------------------------------------------
 
-// Frees the engine from a stream, and a device from a mailbox, that outlives its deadline.
+// Releases the engine from a stream, and a device from a mailbox, that has not answered by the deadline.
 void ExpertFanOut::KeepDeadlines() {
   pthread_setname_np(pthread_self(), "call-deadline");
   const std::chrono::milliseconds deadline(sessions_->options().link.call_deadline_ms);
   MutexLock lock(mutex_);
   while (!stop_) {
     const Clock::time_point now = Clock::now();
-    // Whichever call waits next: none that is not waited for now is late earlier.
-    Clock::time_point next_look = (in_call_ ? watch_since_ : now) + deadline;
-    if (in_call_ && now >= next_look) {
+    // Without a call, sleep for a whole deadline: a call that begins later cannot be late before that.
+    Clock::time_point next_check = (in_call_ ? watch_since_ : now) + deadline;
+    if (in_call_ && now >= next_check) {
       lock.Unlock();
       sessions_->GiveUpCall();
       lock.Lock();
-      next_look = now + kGiveUpInterval;
+      next_check = now + kGiveUpInterval;
     }
-    while (!stop_ && stopped_.WaitUntil(mutex_, next_look)) {
+    while (!stop_ && stopped_.WaitUntil(mutex_, next_check)) {
     }
   }
 }
@@ -104,7 +104,7 @@ CallActivity ExpertFanOut::Activity() const {
 // --- calls -------------------------------------------------------------------------------------------------
 
 absl::Status ExpertFanOut::BeginCall(std::atomic<uint32_t>* release) {
-  if (phase_ == Phase::kDeferred) {  // of a step that was given up
+  if (phase_ == Phase::kDeferred) {  // left by a step that was abandoned
     DropDeferred();
     EndCall();
   }
@@ -139,8 +139,8 @@ absl::Status ExpertFanOut::Start(const LayerCallView& call) {
     defers_ = call.deferred_experts > 0;
     return result;
   }
-  // Some workers have the call and some have not: their sessions are out of step. Drop them all.
-  for (const WorkerSession& session : calling_) sessions_->Lose(session, result);
+  // Only some workers have received the call, so their sessions are out of step: end all of them.
+  for (const WorkerSession& session : calling_) sessions_->EndSession(session, result);
   EndCall();
   return StepLost(result);
 }
@@ -158,11 +158,11 @@ absl::Status ExpertFanOut::Receive(ReplyPart part, absl::Span<float> out) {
     const absl::Status received = session.link->Receive(call_id_, part, LeftMs(), out);
     if (received.ok()) {
       const Series& series = series_[session.worker];
-      // The deferred reply may lie there for long before anybody waits for it.
+      // A deferred reply may have arrived long before the engine waits for it.
       if (part == ReplyPart::kImmediate) series.duration->Observe(SecondsSince(call_started_));
       series.received->Increment(static_cast<double>(out.size() * sizeof(float)));
     } else {
-      sessions_->Lose(session, received);
+      sessions_->EndSession(session, received);
       session.link = nullptr;
       if (result.ok()) result = received;
     }
@@ -171,10 +171,10 @@ absl::Status ExpertFanOut::Receive(ReplyPart part, absl::Span<float> out) {
 }
 
 absl::Status ExpertFanOut::Finish(absl::Span<float> out) {
-  NUMOE_CHECK(phase_ == Phase::kCalled) << "no call is out";
+  NUMOE_CHECK(phase_ == Phase::kCalled) << "no call is outstanding";
   absl::Status result = Receive(ReplyPart::kImmediate, out);
   if (result.ok() && defers_) {
-    phase_ = Phase::kDeferred;  // the engine goes on meanwhile
+    phase_ = Phase::kDeferred;  // the engine continues meanwhile
     Watch(false);
     sessions_->EndCall();
     return result;
@@ -185,7 +185,7 @@ absl::Status ExpertFanOut::Finish(absl::Span<float> out) {
 }
 
 absl::Status ExpertFanOut::FinishDeferred(absl::Span<float> out) {
-  NUMOE_CHECK(phase_ == Phase::kDeferred) << "no deferred reply is out";
+  NUMOE_CHECK(phase_ == Phase::kDeferred) << "no deferred reply is outstanding";
   Watch(true);
   absl::Status result = Receive(ReplyPart::kDeferred, out);
   EndCall();
@@ -195,24 +195,24 @@ absl::Status ExpertFanOut::FinishDeferred(absl::Span<float> out) {
 void ExpertFanOut::DropDeferred() {
   Watch(true);
   dropped_.resize(values_);
-  (void)Receive(ReplyPart::kDeferred, absl::MakeSpan(dropped_));  // who fails is lost
+  (void)Receive(ReplyPart::kDeferred, absl::MakeSpan(dropped_));  // it ends the sessions of workers that fail
 }
 
-// --- a device's own calls ----------------------------------------------------------------------------------
+// --- calls that a device makes -----------------------------------------------------------------------------
 
 absl::StatusOr<DirectStep> ExpertFanOut::BeginDirect(std::atomic<uint32_t>* release) {
   NUMOE_CHECK(release != nullptr);
   release->store(0);
   RETURN_IF_ERROR(BeginCall(release));
-  DirectStep step{.ports = {}, .first_call_id = call_id_ + 1};
+  DirectStep step{.endpoints = {}, .first_call_id = call_id_ + 1};
   for (const WorkerSession& session : calling_) {
-    absl::StatusOr<DirectPort> port = session.link->BeginDirect();
-    if (!port.ok()) {
-      for (size_t begun = 0; begun < step.ports.size(); ++begun) calling_[begun].link->EndDirect(0, 0);
+    absl::StatusOr<MailboxEndpoint> endpoint = session.link->BeginDirect();
+    if (!endpoint.ok()) {
+      for (size_t begun = 0; begun < step.endpoints.size(); ++begun) calling_[begun].link->EndDirect(0, 0);
       EndCall();
-      return port.status();
+      return endpoint.status();
     }
-    step.ports.push_back(*std::move(port));
+    step.endpoints.push_back(*std::move(endpoint));
   }
   phase_ = Phase::kDirect;
   return step;
@@ -226,7 +226,7 @@ absl::Status ExpertFanOut::EndDirect(int calls, int deferring, const absl::Statu
   for (const WorkerSession& session : calling_) {
     session.link->EndDirect(calls, deferring);
     if (!result.ok()) {
-      sessions_->Lose(session, result);
+      sessions_->EndSession(session, result);
     } else if (calls > 0) {
       series_[session.worker].duration->Observe(seconds / calls);
     }

@@ -18,11 +18,11 @@
 namespace numoe::execution {
 namespace {
 
-// More than a process can map; sums of sizes below it do not overflow.
+// More than a process can map; sums of sizes below this limit do not overflow.
 constexpr uint64_t kMappedBytesMax = uint64_t{1} << 48;
 static_assert(std::has_single_bit(kMappedLayerAlignment) && kMappedBytesMax % kMappedLayerAlignment == 0);
 
-// A layer begins at a multiple of the alignment.
+// Rounds up, because a layer begins at a multiple of the alignment.
 uint64_t WholeLayers(uint64_t bytes) {
   return (bytes + kMappedLayerAlignment - 1) / kMappedLayerAlignment * kMappedLayerAlignment;
 }
@@ -40,16 +40,19 @@ absl::Status CheckDirectory(const MappedWeights& directory, const ExpertShare& s
         layer.offset % kMappedLayerAlignment == 0 && layer.offset <= directory.bytes &&
         layer.expert_bytes <= (directory.bytes - layer.offset) / std::max<uint64_t>(experts, 1);
     if (layer.layer <= before || layer.layer >= limits::kLayersMax || layer.expert_bytes == 0 || !inside) {
-      return absl::InvalidArgumentError(fmt::format(
-          "mapped weights: layer {} after layer {} has {} experts of {} bytes at {}, which is not within {} "
-          "bytes",
-          layer.layer, before, experts, layer.expert_bytes, layer.offset, directory.bytes));
+      return absl::InvalidArgumentError(
+          fmt::format("mapped weights: layer {} (after layer {}) has {} experts of {} bytes at offset {}, "
+                      "expected layers in "
+                      "ascending order within {} bytes; run the same release on both sides",
+                      layer.layer, before, experts, layer.expert_bytes, layer.offset, directory.bytes));
     }
     before = layer.layer;
     layers_bytes += WholeLayers(layer.expert_bytes * experts);
   }
   if (directory.layers.empty() || directory.width < 1 || directory.first < 0)
-    return absl::InvalidArgumentError("mapped weights: the directory is empty");
+    return absl::InvalidArgumentError(
+        "mapped weights: the directory is empty, expected at least one layer; run the same release on both "
+        "sides");
   if (directory.bytes % kMappedLayerAlignment != 0 || directory.bytes > layers_bytes) {
     return absl::InvalidArgumentError(fmt::format(
         "mapped weights: memory of {} bytes, expected at most the {} of its layers, a multiple of {}; "
@@ -67,13 +70,15 @@ absl::StatusOr<std::shared_ptr<ExpertMemory>> ExpertMemory::Map(FileDescriptor f
   const size_t bytes = memory->directory_.bytes;
   RETURN_IF_ERROR(CheckDirectory(memory->directory_, share));
   struct stat info {};
-  // What cannot be cut any more keeps the size that it is asked for afterwards.
+  // The seals are checked before the size: memory that cannot shrink any more keeps the size that is read
+  // then.
   const bool sealed = HasSeals(fd.get(), F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE);
   if (fstat(fd.get(), &info) != 0 || !sealed || static_cast<uint64_t>(info.st_size) < bytes) {
-    return absl::InvalidArgumentError(fmt::format(
-        "mapped weights: memory of {} bytes, expected {} that cannot shrink and that nobody but the worker "
-        "can write to; run the same release on both sides",
-        info.st_size, bytes));
+    return absl::InvalidArgumentError(
+        fmt::format("mapped weights: memory of {} bytes, expected {} that cannot shrink and that only the "
+                    "worker can write "
+                    "to; run the same release on both sides",
+                    info.st_size, bytes));
   }
   void* const base = mmap(nullptr, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (base == MAP_FAILED)
@@ -121,7 +126,7 @@ bool ExpertMemory::pinned() const {
   return pins_ != nullptr;
 }
 
-bool ExpertMemory::Retire() {
+bool ExpertMemory::Unmap() {
   const MutexLock lock(mutex_);
   if (in_use_) return false;
   pins_.reset();

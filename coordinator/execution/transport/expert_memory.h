@@ -1,10 +1,11 @@
-// ExpertMemory: one worker's weights, mapped from the memory that it shares with this host.
+// ExpertMemory: one worker's weights, mapped from the memory that the worker shares.
 //
-// It is mapped read-only, and only if no process but the worker can write to it (write-sealed). The mapping
-// stays valid when the worker dies, because the file is sealed. But the mapping keeps the pages alive, and a
-// worker that starts again needs as many: so the memory of a lost worker is retired as soon as nobody
-// uses it (memory_retirer.h). A device brackets its use with BeginUse and EndUse, and leaves here what it
-// pinned the memory with; that goes with the memory. The engine's thread uses, the retirer's thread retires.
+// The memory is mapped read-only, and only if no other process than the worker can write to it
+// (write-sealed). The mapping stays valid when the worker dies, because the file is sealed. But the mapping
+// keeps the pages allocated, and a worker that starts again needs as many: so the memory of a lost worker is
+// unmapped as soon as no step uses it (deferred_unmapper.h). A device brackets its use with BeginUse and
+// EndUse, and stores here the object that pins the memory, which is released together with the memory. The
+// engine thread uses the memory, and the unmapper's thread unmaps it.
 #pragma once
 
 #include <memory>
@@ -17,14 +18,14 @@
 
 namespace numoe::execution {
 
-/// Which part of the model a worker holds.
+/// The part of the model that a worker holds.
 struct ExpertShare {
   bool by_expert = false;
   int worker_index = 0;
   int worker_count = 1;
-  int num_experts = 0;  // of a layer of the model
+  int num_experts = 0;  // in a layer of the model
 
-  /// That the worker holds, of a layer.
+  /// Returns how many experts of a layer the worker holds.
   int held() const {
     return by_expert ? (num_experts - worker_index + worker_count - 1) / worker_count : num_experts;
   }
@@ -32,7 +33,8 @@ struct ExpertShare {
 
 class ExpertMemory {
  public:
-  /// INVALID_ARGUMENT: the memory is not what the directory says, could shrink, or others could write to it.
+  /// Returns INVALID_ARGUMENT if the memory does not match the directory, could shrink, or if other processes
+  /// could write to it.
   static absl::StatusOr<std::shared_ptr<ExpertMemory>> Map(FileDescriptor fd, MappedWeights directory,
                                                            const ExpertShare& share);
   ~ExpertMemory();
@@ -41,18 +43,19 @@ class ExpertMemory {
 
   const MappedWeights& directory() const { return directory_; }
   const ExpertShare& share() const { return share_; }
-  /// The layer's experts, page-aligned. REQUIRES: between BeginUse and EndUse.
+  /// Returns the layer's experts, page-aligned. REQUIRES: between BeginUse and EndUse.
   absl::Span<const std::byte> Bytes(const MappedLayer& layer) const;
 
-  /// False: it was retired.
+  /// Returns false if the memory was unmapped.
   bool BeginUse();
   void EndUse();
-  /// What holds the pages for a device; replaces what was there. REQUIRES: in use.
+  /// Stores the object that keeps the pages pinned for a device; it replaces an earlier one. REQUIRES: in
+  /// use.
   void Pin(std::shared_ptr<void> pins);
   void Unpin();
   bool pinned() const;
-  /// Unpins and unmaps. False: it is in use, ask again.
-  bool Retire();
+  /// Unpins and unmaps the memory. Returns false if it is in use; try again later.
+  bool Unmap();
 
  private:
   ExpertMemory(MappedWeights directory, const ExpertShare& share)
@@ -63,7 +66,7 @@ class ExpertMemory {
   mutable Mutex mutex_;
   bool in_use_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<void> pins_ ABSL_GUARDED_BY(mutex_);
-  void* base_ = nullptr;  // null: retired; changes only while it is not in use
+  void* base_ = nullptr;  // null if unmapped; changes only while it is not in use
 };
 
 }  // namespace numoe::execution

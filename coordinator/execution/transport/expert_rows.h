@@ -1,8 +1,8 @@
 // ExpertRows: how many token rows every expert of every layer has computed, over all workers.
 //
-// Each worker counts what it computes since its own start; MergeExpertRows puts their counts together as the
-// slices ask for, ExpertRowsJson writes what GET /expert_stats answers. Counts only rise, but for a worker
-// that starts anew. Pure functions over values: any thread.
+// Each worker counts what it has computed since its own start. MergeExpertRows merges the workers' counts,
+// depending on how the model is sliced, and ExpertRowsJson writes the answer of GET /expert_stats. Counts
+// never decrease, except when a worker restarts. Pure functions of values; any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,13 @@ struct ExpertRows {
   std::vector<uint64_t> rows;  // [layers, experts]; a row is one token in one expert
 };
 
-/// Takes another worker's counts into `all`, which is empty before the first. Slices by expert count disjoint
-/// experts: they add up. Slices of the intermediate dimension all count the same rows: the largest is taken,
-/// since a worker that was started anew knows only a part. REQUIRES: equal shapes.
+/// Merges another worker's counts into `all`, which is empty before the first. Slices by expert count
+/// disjoint experts, so the counts are added. Slices of the intermediate dimension all count the same rows,
+/// so the largest count is kept, since a worker that was restarted has counted only a part. REQUIRES: equal
+/// shapes.
 void MergeExpertRows(const ExpertRows& one, bool slice_by_expert, ExpertRows& all);
 
-/// {"layers":[{"layer":1,"rows":[n, ...]}, ...]}, with the layers that have experts.
+/// Returns {"layers":[{"layer":1,"rows":[n, ...]}, ...]} with the layers that have experts.
 /// REQUIRES: layer_is_moe has rows.layers entries.
 std::string ExpertRowsJson(const ExpertRows& rows, const std::vector<bool>& layer_is_moe);
 

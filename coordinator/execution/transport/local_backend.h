@@ -1,8 +1,7 @@
-// LocalBackend: the routed experts computed in this process, by one or more slices, with no transport
-// between.
+// LocalBackend: computes the routed experts in this process, in one or more slices, without a transport.
 //
-// What the whole-model tests run on, and the reference that the shared-memory and network paths must equal:
-// slices are added in worker order in fp32, exactly as ExpertFanOut does. Does not own the executors. One
+// Tests of whole models use it. It is also the reference whose results shared memory and network must equal:
+// slices are added in worker order in fp32, exactly as in ExpertFanOut. It does not own the executors. One
 // thread.
 #pragma once
 
@@ -15,7 +14,7 @@ namespace numoe::execution {
 
 class LocalBackend final : public ExpertBackend {
  public:
-  /// `executors` in worker order; they outlive the backend.
+  /// `executors` are in worker order and must outlive the backend.
   explicit LocalBackend(std::vector<LayerExecutor*> executors) : executors_(std::move(executors)) {}
 
   absl::Status Start(const LayerCallView& call) override;

@@ -26,24 +26,24 @@ struct Deleter {
 
 using Clock = std::chrono::steady_clock;
 
-// False: it did not come to that before the deadline.
+// Waits until the socket has one of these events; returns false if it has none by the deadline.
 bool Await(int fd, short events, Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
   pollfd entry{fd, events, 0};
   return left > 0 && poll(&entry, 1, static_cast<int>(left)) > 0;
 }
 
-// Never waits by itself.
+// Connects a non-blocking socket; returns an invalid descriptor if that fails or takes longer.
 FileDescriptor ConnectBy(const std::string& host, const std::string& port, Clock::time_point deadline) {
   const addrinfo hints{.ai_flags = 0, .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   if (getaddrinfo(host.c_str(), port.c_str(), &hints, &found) != 0) return FileDescriptor();
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> places(found, freeaddrinfo);
-  for (const addrinfo* place = found; place != nullptr; place = place->ai_next) {
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
     FileDescriptor fd(
-        socket(place->ai_family, place->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, place->ai_protocol));
+        socket(entry->ai_family, entry->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, entry->ai_protocol));
     if (fd.get() < 0) continue;
-    if (connect(fd.get(), place->ai_addr, place->ai_addrlen) == 0) return fd;
+    if (connect(fd.get(), entry->ai_addr, entry->ai_addrlen) == 0) return fd;
     if (errno != EINPROGRESS || !Await(fd.get(), POLLOUT, deadline)) continue;
     int error = 0;
     socklen_t bytes = sizeof error;
@@ -52,8 +52,8 @@ FileDescriptor ConnectBy(const std::string& host, const std::string& port, Clock
   return FileDescriptor();
 }
 
-// What became of `step` by the deadline, however slowly the other end sends: SSL_ERROR_NONE, _WANT_... or how
-// it failed.
+// Repeats `step` until it succeeds or fails, or until the deadline, however slowly the other end sends.
+// Returns SSL_ERROR_NONE, SSL_ERROR_WANT_READ or _WRITE at the deadline, or how it failed.
 template <typename Step>
 int RunBy(Clock::time_point deadline, SSL& session, Step step) {
   while (true) {
@@ -67,7 +67,7 @@ int RunBy(Clock::time_point deadline, SSL& session, Step step) {
   }
 }
 
-// Checks nothing itself while it shakes hands, so that there is a whole story to tell afterwards.
+// OpenSSL checks nothing during the handshake, so that everything can be explained afterwards.
 std::unique_ptr<SSL_CTX, Deleter> MakeContext(const TlsIdentity* identity) {
   std::unique_ptr<SSL_CTX, Deleter> context(SSL_CTX_new(TLS_client_method()));
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
@@ -76,7 +76,7 @@ std::unique_ptr<SSL_CTX, Deleter> MakeContext(const TlsIdentity* identity) {
   const auto cas = ParseCertificates(identity->ca_pem);
   const auto chain = ParseCertificates(identity->certificate_pem);
   const auto key = ParsePrivateKey(identity->key_pem);
-  if (!cas.ok() || !chain.ok() || !key.ok()) return nullptr;  // was read before, so this cannot be
+  if (!cas.ok() || !chain.ok() || !key.ok()) return nullptr;  // cannot happen: they were parsed before
   for (const Certificate& ca : *cas) X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), ca.get());
   SSL_CTX_use_certificate(context.get(), chain->front().get());
   for (size_t i = 1; i < chain->size(); ++i) SSL_CTX_add1_chain_cert(context.get(), (*chain)[i].get());
@@ -84,7 +84,7 @@ std::unique_ptr<SSL_CTX, Deleter> MakeContext(const TlsIdentity* identity) {
   return context;
 }
 
-void CallBy(SSL& session, const std::string& host) {
+void SetHost(SSL& session, const std::string& host) {
   in6_addr any;
   if (inet_pton(AF_INET, host.c_str(), &any) == 1 || inet_pton(AF_INET6, host.c_str(), &any) == 1) {
     X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(&session), host.c_str());
@@ -100,20 +100,21 @@ absl::Status ExplainCertificate(const std::string& host, SSL& session) {
   if (theirs == nullptr || verdict == X509_V_OK) return absl::OkStatus();
   if (verdict == X509_V_ERR_HOSTNAME_MISMATCH || verdict == X509_V_ERR_IP_ADDRESS_MISMATCH) {
     return absl::FailedPreconditionError(fmt::format(
-        "its certificate is for {}, expected {}, as --workers calls it; give it a certificate with that "
-        "name (subjectAltName), or call it by one that it has",
+        "its certificate is for {}, expected {}, the name in --workers; give it a certificate with that name "
+        "(subjectAltName), or use a name in --workers that its certificate has",
         NamesOf(*theirs), host));
   }
   const absl::Status valid = CheckValidity(*theirs);
   if (!valid.ok()) {
     return absl::FailedPreconditionError(
-        fmt::format("its certificate {}; renew what its --ssl-certfile names ({})",
+        fmt::format("its certificate {}; renew the file of its --ssl-certfile ({})",
                     std::string(valid.message()), DescribeCertificate(*theirs)));
   }
-  return absl::FailedPreconditionError(fmt::format(
-      "its certificate is {}, which no CA of --worker-ssl-ca-certs vouches for ({}); expected one of these "
-      "CAs: give the worker such a certificate, or that CA to this coordinator",
-      DescribeCertificate(*theirs), X509_verify_cert_error_string(verdict)));
+  return absl::FailedPreconditionError(
+      fmt::format("its certificate is {}, which no CA of --worker-ssl-ca-certs has signed ({}); expected one "
+                  "of these CAs: "
+                  "give the worker such a certificate, or add its CA to --worker-ssl-ca-certs",
+                  DescribeCertificate(*theirs), X509_verify_cert_error_string(verdict)));
 }
 
 bool IsAlert(int reason) { return reason > SSL_AD_REASON_OFFSET; }
@@ -126,16 +127,16 @@ absl::Status SpeaksTls() {
 
 absl::Status SpeaksNoTls(int reason) {
   return absl::FailedPreconditionError(
-      fmt::format("it speaks no TLS ({}); start it with --ssl-certfile, --ssl-keyfile and --ssl-ca-certs, "
-                  "or this coordinator without --worker-ssl-certfile",
+      fmt::format("it does not speak TLS ({}), expected TLS; start it with --ssl-certfile, --ssl-keyfile and "
+                  "--ssl-ca-certs, or this coordinator without --worker-ssl-certfile",
                   ERR_reason_error_string(ERR_PACK(ERR_LIB_SSL, 0, reason))));
 }
 
 absl::Status RefusesOurs(const TlsIdentity& identity, int reason) {
   return absl::FailedPreconditionError(fmt::format(
-      "it refuses this coordinator's certificate ({}): --worker-ssl-certfile is {}; expected one of the CAs "
-      "of "
-      "the worker's --ssl-ca-certs, for clients",
+      "it refuses this coordinator's certificate ({}): --worker-ssl-certfile is {}; expected a client "
+      "certificate from one of the CAs of the worker's --ssl-ca-certs: give this coordinator such a "
+      "certificate",
       IsAlert(reason) ? SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET) : "it ends the connection",
       identity.description));
 }
@@ -143,7 +144,7 @@ absl::Status RefusesOurs(const TlsIdentity& identity, int reason) {
 absl::Status ExplainHandshake(const TlsIdentity* identity, int ssl_error) {
   const int reason = ERR_GET_REASON(ERR_peek_error());
   if (ssl_error != SSL_ERROR_SSL || reason == SSL_R_UNEXPECTED_EOF_WHILE_READING)
-    return absl::OkStatus();  // it is gone, or keeps silent
+    return absl::OkStatus();  // the worker has ended, or is silent
   if (IsAlert(reason)) return identity == nullptr ? SpeaksTls() : RefusesOurs(*identity, reason);
   return identity == nullptr ? absl::OkStatus() : SpeaksNoTls(reason);
 }
@@ -152,7 +153,7 @@ absl::Status Shake(const std::string& host, const TlsIdentity* identity, int fd,
   const auto context = MakeContext(identity);
   if (context == nullptr) return absl::OkStatus();
   const std::unique_ptr<SSL, Deleter> session(SSL_new(context.get()));
-  CallBy(*session, host);
+  SetHost(*session, host);
   constexpr unsigned char kHttp2[] = {2, 'h', '2'};
   SSL_set_alpn_protos(session.get(), kHttp2, sizeof kHttp2);
   SSL_set_fd(session.get(), fd);
@@ -160,8 +161,8 @@ absl::Status Shake(const std::string& host, const TlsIdentity* identity, int fd,
   if (shaken != SSL_ERROR_NONE) return ExplainHandshake(identity, shaken);
   if (identity == nullptr) return SpeaksTls();
   if (const absl::Status wrong = ExplainCertificate(host, *session); !wrong.ok()) return wrong;
-  // With TLS 1.3 the worker looks at our certificate after the handshake has ended for us. Then it sends its
-  // HTTP/2 settings, or ends the connection, with an alert or (as gRPC does) without one.
+  // With TLS 1.3 the worker checks our certificate after the handshake has ended on this side. Then it sends
+  // its HTTP/2 settings, or ends the connection, with an alert or (as gRPC does) without one.
   char first;
   const int read = RunBy(deadline, *session, [&] { return SSL_read(session.get(), &first, sizeof first); });
   if (read == SSL_ERROR_NONE || read == SSL_ERROR_WANT_READ) return absl::OkStatus();
@@ -176,9 +177,9 @@ absl::Status ProbeTls(const std::string& address, const TlsIdentity* identity,
   std::string host = address.substr(0, colon);
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   const Clock::time_point deadline = Clock::now() + patience;
-  // Found twice: a worker that ends just now is no refusal.
+  // An error counts only if it is found twice: a worker that ends at this moment does not refuse anything.
   absl::Status found;
-  for (int look = 0; look < 2; ++look) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
     const FileDescriptor socket = ConnectBy(host, address.substr(colon + 1), deadline);
     if (socket.get() < 0) return absl::OkStatus();
     found = Shake(host, identity, socket.get(), deadline);

@@ -1,9 +1,8 @@
-// Why TLS to a worker cannot be had: gRPC only says that a connection failed.
+// ProbeTls: finds out why a TLS connection to a worker fails; gRPC only says that it failed.
 //
-// Does the handshake twice more by itself, as a client that goes on where gRPC gives up, and says what it
-// found, what was expected and what to do. Blocks for at most `patience`, and what the
-// name of the host takes to be looked up. SIGPIPE is ignored
-// (common/base/signals.h). Any thread.
+// It repeats the handshake up to twice, as a client that continues where gRPC gives up, and reports what it
+// found, what was expected and what to do. It blocks for at most `patience` plus the time in which the host's
+// name is looked up. SIGPIPE must be ignored (common/base/signals.h). Any thread.
 #pragma once
 
 #include <chrono>
@@ -14,9 +13,9 @@
 
 namespace numoe::execution {
 
-/// `address`: HOST:PORT; `identity`: ours, or null where we speak plain text. FAILED_PRECONDITION: somebody
-/// has to change something; says what of the worker, without its name. OK: nothing is wrong with TLS, or
-/// nobody answers.
+/// `address` is HOST:PORT; `identity` identifies this coordinator, or is null if it speaks plain text.
+/// Returns FAILED_PRECONDITION if an operator has to change something; the message says what, and does not
+/// contain the worker's name. Returns OK if nothing is wrong with TLS, or if nothing answers.
 absl::Status ProbeTls(const std::string& address, const TlsIdentity* identity,
                       std::chrono::milliseconds patience);
 

@@ -34,8 +34,7 @@ namespace numoe::execution {
 namespace {
 
 constexpr int kConnectTimeoutMs = 2'000;
-// A worker makes one segment after the other, hundreds of MiB each, and a session without one is slow for
-// good.
+// Long, because a worker creates segments one by one, hundreds of MiB each; a session without one stays slow.
 constexpr int kMailboxTimeoutMs = 10'000;
 
 constexpr std::string_view kUnixPrefix = "unix:";
@@ -47,14 +46,14 @@ void AddTo(absl::Span<float> out, const float* partial) {
   for (size_t i = 0; i < out.size(); ++i) out[i] += partial[i];
 }
 
-std::chrono::system_clock::time_point In(int64_t milliseconds) {
+std::chrono::system_clock::time_point DeadlineIn(int64_t milliseconds) {
   return std::chrono::system_clock::now() + std::chrono::milliseconds(milliseconds);
 }
 
-absl::StatusOr<ExpertRows> AskCountedRows(const std::shared_ptr<grpc::Channel>& channel, int num_experts,
-                                          int64_t deadline_ms) {
+absl::StatusOr<ExpertRows> RequestCountedRows(const std::shared_ptr<grpc::Channel>& channel, int num_experts,
+                                              int64_t deadline_ms) {
   grpc::ClientContext context;
-  context.set_deadline(In(deadline_ms));
+  context.set_deadline(DeadlineIn(deadline_ms));
   v1::ExpertStatsReply reply;
   const grpc::Status answered = v1::ExpertWorker::NewStub(channel)->GetExpertStats(&context, {}, &reply);
   if (!answered.ok()) return FromGrpc(answered);
@@ -82,10 +81,10 @@ MappedWeights ReadDirectory(const v1::MappedWeights& shared) {
 
 // --- shared memory -----------------------------------------------------------------------------------------
 
-// A worker may not have us connect to whatever else listens on this host.
+// Only such names are accepted: a worker must not make us connect to another program's socket on this host.
 constexpr std::string_view kMailboxNamePrefix = "numoe-mailbox-";
 constexpr size_t kMailboxNameDigits = 32, kMailboxNameBytes = kMailboxNamePrefix.size() + kMailboxNameDigits;
-static_assert(kMailboxNameDigits == 2 * 2 * sizeof(uint64_t), "two numbers of RandomId");
+static_assert(kMailboxNameDigits == 2 * 2 * sizeof(uint64_t), "two numbers of 64 bits from RandomId");
 
 bool IsMailboxName(std::string_view name) {
   return name.size() == kMailboxNameBytes &&
@@ -93,7 +92,7 @@ bool IsMailboxName(std::string_view name) {
          name.find_first_not_of("0123456789abcdef", kMailboxNamePrefix.size()) == std::string_view::npos;
 }
 
-// Connected, and its other end is somebody whose memory we map.
+// Returns a connected socket whose other end belongs to a process whose memory may be mapped.
 absl::StatusOr<FileDescriptor> ConnectMailbox(const std::string& name, std::optional<gid_t> group) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -109,20 +108,20 @@ absl::StatusOr<FileDescriptor> ConnectMailbox(const std::string& name, std::opti
   FileDescriptor mailbox(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval timeout{kMailboxTimeoutMs / 1000, 0};
   setsockopt(mailbox.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
-  setsockopt(mailbox.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);  // connect's, too
+  setsockopt(mailbox.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);  // it also limits connect
   if (connect(mailbox.get(), reinterpret_cast<sockaddr*>(&address), length) != 0)
     return absl::UnavailableError(fmt::format("mailbox socket {}: {}", name, std::strerror(errno)));
   RETURN_IF_ERROR(CheckPeerOf(mailbox.get(), group));
   return mailbox;
 }
 
-// The largest call: how many experts a token has is the worker's to say.
+// Returns the size of the largest call; the worker decides how many experts a token has.
 size_t SlotBytesMax(int hidden_size) {
   return RequestBytes(limits::kCallTokensMax, limits::kExpertsPerTokenMax, hidden_size);
 }
 
-absl::Status Say(int socket, char what) {
-  if (send(socket, &what, 1, MSG_NOSIGNAL) == 1) return absl::OkStatus();
+absl::Status SendByte(int socket, char byte) {
+  if (send(socket, &byte, 1, MSG_NOSIGNAL) == 1) return absl::OkStatus();
   return absl::UnavailableError("the worker closed the mailbox socket");
 }
 
@@ -135,14 +134,14 @@ class MailboxLink final : public WorkerLink {
         stub_(v1::ExpertWorker::NewStub(control_)),
         heartbeat_(*stub_, options.heartbeat_ms, options.heartbeat_deadline_ms) {}
 
-  // A device may keep the channel longer than the session lasts: the worker is told by the socket.
+  // A device may keep the channel longer than the session lasts, so Close ends the session for the worker.
   ~MailboxLink() override {
     if (channel_ != nullptr) channel_->Close();
   }
 
-  // `shared`: of the handshake, where the weights are wanted and shared; else null.
+  // `shared` is the handshake's directory of weights, or null if the weights are not to be mapped.
   absl::Status Attach(const std::string& name, const v1::MappedWeights* shared) {
-    NUMOE_CHECK(channel_ == nullptr) << "attached once";
+    NUMOE_CHECK(channel_ == nullptr) << "the session is attached already";
     ASSIGN_OR_RETURN(FileDescriptor mailbox, ConnectMailbox(name, options_.shared_memory_group));
     ASSIGN_OR_RETURN(FileDescriptor fd, ReceiveDescriptor(mailbox.get()));
     ASSIGN_OR_RETURN(MailboxSegment segment,
@@ -151,8 +150,8 @@ class MailboxLink final : public WorkerLink {
       if (const absl::Status mapped = MapExperts(mailbox.get(), *shared); !mapped.ok())
         LogWarning("the worker's weights are not mapped: {}", std::string(mapped.message()));
     }
-    heartbeat_.SpeakFor(segment.session());
-    RETURN_IF_ERROR(Say(mailbox.get(), kAttached));
+    heartbeat_.SetSession(segment.session());
+    RETURN_IF_ERROR(SendByte(mailbox.get(), kAttached));
     channel_ = std::make_shared<MailboxChannel>(std::move(segment), Side::kCoordinator, std::move(mailbox));
     return absl::OkStatus();
   }
@@ -160,17 +159,17 @@ class MailboxLink final : public WorkerLink {
   const WorkerIdentity& identity() const override { return identity_; }
 
   absl::Status Send(uint64_t call_id, const LayerCallView& view) override {
-    NUMOE_CHECK(channel_ != nullptr) << "Attach comes first";
+    NUMOE_CHECK(channel_ != nullptr) << "the session is not attached yet";
     LayerCallView call = view;
     call.instance = identity_.instance;
     const absl::Span<std::byte> slot = channel_->Outgoing();
     const size_t needed = RequestBytes(call.tokens, call.experts_per_token, options_.hidden_size);
     if (needed > slot.size())
-      return absl::FailedPreconditionError(
-          fmt::format("a call of {} bytes does not fit the mailbox slot of {}", needed, slot.size()));
+      return absl::FailedPreconditionError(fmt::format(
+          "a call of {} bytes does not fit into the mailbox slot of {} bytes", needed, slot.size()));
     if (call.deferred_experts > 0 && ReplyBytes(call.tokens, options_.hidden_size) > slot.size() / 2) {
       return absl::FailedPreconditionError(fmt::format(
-          "two replies of {} tokens do not fit the mailbox slot of {} bytes", call.tokens, slot.size()));
+          "two replies of {} tokens do not fit into the mailbox slot of {} bytes", call.tokens, slot.size()));
     }
     channel_->Publish(EncodeRequest(call_id, call, slot));
     return absl::OkStatus();
@@ -184,7 +183,7 @@ class MailboxLink final : public WorkerLink {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DirectPort> BeginDirect() override {
+  absl::StatusOr<MailboxEndpoint> BeginDirect() override {
     static_assert(sizeof(Mailbox::published) == sizeof(uint32_t) &&
                   sizeof(Mailbox::length) == sizeof(uint64_t));
     channel_->HoldPeerAwake(true);
@@ -192,19 +191,20 @@ class MailboxLink final : public WorkerLink {
     Mailbox& requests = MailboxChannel::Mail(segment, Side::kCoordinator, ReplyPart::kImmediate);
     Mailbox& replies = MailboxChannel::Mail(segment, Side::kWorker, ReplyPart::kImmediate);
     Mailbox& deferred = MailboxChannel::Mail(segment, Side::kWorker, ReplyPart::kDeferred);
-    return DirectPort{.instance = identity_.instance,
-                      .segment = segment.bytes(),
-                      .mapping = channel_,
-                      .request = channel_->Outgoing(),
-                      .request_published = reinterpret_cast<uint32_t*>(&requests.published),
-                      .request_length = reinterpret_cast<uint64_t*>(&requests.length),
-                      .reply = MailboxChannel::Slot(segment, Side::kWorker, ReplyPart::kImmediate),
-                      .reply_published = reinterpret_cast<const uint32_t*>(&replies.published),
-                      .deferred_reply = MailboxChannel::Slot(segment, Side::kWorker, ReplyPart::kDeferred),
-                      .deferred_published = reinterpret_cast<const uint32_t*>(&deferred.published),
-                      .requests = channel_->sent(ReplyPart::kImmediate),
-                      .replies = channel_->received(ReplyPart::kImmediate),
-                      .deferred = channel_->received(ReplyPart::kDeferred)};
+    return MailboxEndpoint{
+        .instance = identity_.instance,
+        .segment = segment.bytes(),
+        .mapping = channel_,
+        .request = channel_->Outgoing(),
+        .request_published = reinterpret_cast<uint32_t*>(&requests.published),
+        .request_length = reinterpret_cast<uint64_t*>(&requests.length),
+        .reply = MailboxChannel::Slot(segment, Side::kWorker, ReplyPart::kImmediate),
+        .reply_published = reinterpret_cast<const uint32_t*>(&replies.published),
+        .deferred_reply = MailboxChannel::Slot(segment, Side::kWorker, ReplyPart::kDeferred),
+        .deferred_published = reinterpret_cast<const uint32_t*>(&deferred.published),
+        .requests = channel_->sent(ReplyPart::kImmediate),
+        .replies = channel_->received(ReplyPart::kImmediate),
+        .deferred = channel_->received(ReplyPart::kDeferred)};
   }
 
   void EndDirect(int calls, int deferring) override {
@@ -214,18 +214,18 @@ class MailboxLink final : public WorkerLink {
   }
 
   absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) override {
-    return AskCountedRows(control_, options_.num_experts, deadline_ms);
+    return RequestCountedRows(control_, options_.num_experts, deadline_ms);
   }
 
   std::shared_ptr<ExpertMemory> experts() const override { return experts_; }
   absl::Status Alive() override {
-    return channel_->PeerAlive() ? heartbeat_.Look() : absl::UnavailableError("the worker is gone");
+    return channel_->PeerAlive() ? heartbeat_.Poll() : absl::UnavailableError("the worker is gone");
   }
   void Abort() override { channel_->Close(); }
 
  private:
   absl::Status MapExperts(int mailbox, const v1::MappedWeights& shared) {
-    RETURN_IF_ERROR(Say(mailbox, kWantWeights));
+    RETURN_IF_ERROR(SendByte(mailbox, kWantWeights));
     ASSIGN_OR_RETURN(FileDescriptor fd, ReceiveDescriptor(mailbox));
     ASSIGN_OR_RETURN(experts_, ExpertMemory::Map(std::move(fd), ReadDirectory(shared),
                                                  {.by_expert = identity_.slice_by_expert,
@@ -254,7 +254,7 @@ class StreamLink final : public WorkerLink {
         channel_(std::move(channel)),
         stub_(v1::ExpertWorker::NewStub(channel_)),
         heartbeat_(*stub_, options.heartbeat_ms, options.heartbeat_deadline_ms) {
-    // Sent with the first call: a worker that allows no stream would let us wait here for ever.
+    // Sent with the first call; otherwise this would wait for ever for a worker that accepts no stream.
     context_.set_initial_metadata_corked(true);
     stream_ = stub_->LayerCalls(&context_);
   }
@@ -276,7 +276,7 @@ class StreamLink final : public WorkerLink {
     request_.set_tokens(call.tokens);
     request_.set_experts_per_token(call.experts_per_token);
     request_.set_deferred_experts(call.deferred_experts);
-    request_.set_exact(call.exact);
+    request_.set_exact(call.batch_invariant);
     request_.set_hidden(call.hidden.data(), call.hidden.size() * sizeof(float));
     request_.set_experts(call.experts.data(), call.experts.size() * sizeof(ExpertId));
     request_.set_weights(call.weights.data(), call.weights.size() * sizeof(float));
@@ -292,8 +292,8 @@ class StreamLink final : public WorkerLink {
       return absl::InvalidArgumentError(
           fmt::format("reply to call {}, expected {}", reply_.call_id(), call_id));
     if (reply_.deferred() != (part == ReplyPart::kDeferred)) {
-      return absl::InvalidArgumentError(fmt::format("reply for {} experts, expected the others'",
-                                                    reply_.deferred() ? "deferred" : "undeferred"));
+      return absl::InvalidArgumentError(fmt::format("reply for the {} experts, expected the other reply",
+                                                    reply_.deferred() ? "deferred" : "immediate"));
     }
     if (reply_.status_code() != 0) {
       return absl::InternalError(fmt::format("the worker refused the call (code {}): {}",
@@ -311,18 +311,18 @@ class StreamLink final : public WorkerLink {
   }
 
   absl::StatusOr<ExpertRows> CountedRows(int64_t deadline_ms) override {
-    return AskCountedRows(channel_, options_.num_experts, deadline_ms);
+    return RequestCountedRows(channel_, options_.num_experts, deadline_ms);
   }
 
   absl::Status Alive() override {
     if (channel_->GetState(/*try_to_connect=*/false) != GRPC_CHANNEL_READY)
       return absl::UnavailableError("the connection to the worker broke");
-    return heartbeat_.Look();
+    return heartbeat_.Poll();
   }
   void Abort() override { context_.TryCancel(); }
 
  private:
-  // What the worker ended the stream with, once a Read has found it ended.
+  // Returns the error with which the worker ended the stream, after a Read has found it ended.
   absl::Status Broken() {
     if (finished_) return absl::UnavailableError("the stream to the worker broke");
     finished_ = true;
@@ -355,20 +355,20 @@ absl::Status CheckProtocol(const v1::HandshakeReply& reply) {
 }
 
 absl::Status CheckHandshake(const v1::HandshakeReply& reply, const LinkOptions& options) {
+  constexpr char kAdvice[] = "it serves another checkpoint; give both the same --model";
   if (reply.model_fingerprint() != options.model_fingerprint) {
     return Mismatch("model fingerprint", fmt::format("{:016x}", reply.model_fingerprint()),
-                    fmt::format("{:016x}", options.model_fingerprint),
-                    "it serves another checkpoint: give both the same --model");
+                    fmt::format("{:016x}", options.model_fingerprint), kAdvice);
   }
   if (reply.hidden_size() != options.hidden_size)
-    return Mismatch("hidden size", reply.hidden_size(), options.hidden_size, "it serves another checkpoint");
+    return Mismatch("hidden size", reply.hidden_size(), options.hidden_size, kAdvice);
   if (reply.num_experts() != options.num_experts)
-    return Mismatch("expert count", reply.num_experts(), options.num_experts, "it serves another checkpoint");
+    return Mismatch("expert count", reply.num_experts(), options.num_experts, kAdvice);
   if (reply.worker_count() < 1 || reply.worker_count() > limits::kWorkersMax || reply.worker_index() < 0 ||
       reply.worker_index() >= reply.worker_count()) {
     return Mismatch("slice", fmt::format("{}/{}", reply.worker_index(), reply.worker_count()),
                     fmt::format("an index below the count, and at most {} workers", limits::kWorkersMax),
-                    "check --worker-index and --worker-count");
+                    "correct its --worker-index and --worker-count");
   }
   if (reply.slice_mode() != v1::SLICE_MODE_INTERMEDIATE && reply.slice_mode() != v1::SLICE_MODE_EXPERT) {
     return Mismatch("slice mode", static_cast<int>(reply.slice_mode()), "1 (intermediate) or 2 (expert)",
@@ -382,9 +382,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Tls
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(MessageBytesMax(ReplyBytes(limits::kCallTokensMax, hidden_size)));
   arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);  // the limit is of what it would become
+  arguments.SetInt(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);  // the limit is for decompressed sizes
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
-                   1);  // a reconnect must not inherit a dead connection's back-off
+                   1);  // a new connection must not inherit a dead connection's back-off
   return grpc::CreateCustomChannel(
       address, tls == nullptr ? grpc::InsecureChannelCredentials() : TlsChannelCredentials(*tls), arguments);
 }
@@ -400,22 +400,22 @@ absl::Status StillLoads(const v1::Loading& loading) {
   return status;
 }
 
-// A socket file's owner decides who may listen there. A mailbox's other end is checked by itself
-// (CheckPeerOf); a worker that is reached by the stream alone must not be another user's without somebody
-// having asked for that.
+// The owner of a socket file decides which process may listen there. The other end of a mailbox socket is
+// checked separately (CheckPeerOf). A worker that is reached only through the stream must not belong to
+// another user, unless the operator has asked for that (--data-path=grpc).
 absl::Status CheckSocketOwner(const std::string& address, std::optional<gid_t> group) {
   struct stat file {};
   if (stat(address.c_str() + kUnixPrefix.size(), &file) != 0)
-    return absl::UnavailableError(fmt::format("its socket file: {}", std::strerror(errno)));
+    return absl::UnavailableError(fmt::format("its socket file cannot be read: {}", std::strerror(errno)));
   if (file.st_uid == geteuid() || file.st_uid == 0 || (group && file.st_gid == *group))
     return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(
-      "its socket file belongs to user {}, expected user {} or root; give both --shared-memory-group, or if "
-      "that is the right worker, --data-path=grpc takes its answers",
+      "its socket file belongs to user {}, expected user {} or root; give both --shared-memory-group, or, if "
+      "it is the right worker, give this coordinator --data-path=grpc",
       file.st_uid, geteuid()));
 }
 
-// gRPC's word for it says who does not answer, but not why two ends refuse each other.
+// Explains a failed handshake: gRPC's message does not say why two processes refuse each other.
 absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, grpc::Channel& channel,
                             const grpc::Status& failure) {
   const bool connected = channel.GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY;
@@ -424,10 +424,10 @@ absl::Status ExplainFailure(const std::string& address, const TlsIdentity* tls, 
   struct stat file {};
   if (IsUnix(address) && !connected && stat(address.c_str() + kUnixPrefix.size(), &file) != 0 &&
       errno == ENOENT)
-    return absl::UnavailableError("nothing listens there: there is no such socket file; is it started?");
+    return absl::UnavailableError("nothing listens there: there is no socket file; is the worker started?");
   if (failure.error_message().find("Connection refused") != std::string::npos)
-    return absl::UnavailableError("nothing listens there: the connection is refused; is it started?");
-  return absl::UnavailableError(failure.error_message());  // WorkerTable says whose
+    return absl::UnavailableError("nothing listens there: the connection is refused; is the worker started?");
+  return absl::UnavailableError(failure.error_message());  // WorkerTable adds the worker's address
 }
 
 }  // namespace
@@ -447,7 +447,7 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
   const std::shared_ptr<grpc::Channel> channel = OpenChannel(address, tls.get(), options.hidden_size);
   const auto stub = v1::ExpertWorker::NewStub(channel);
   grpc::ClientContext context;
-  context.set_deadline(In(kConnectTimeoutMs));
+  context.set_deadline(DeadlineIn(kConnectTimeoutMs));
   v1::HandshakeRequest request;
   request.set_protocol_version(kProtocolVersion);
   request.set_coordinator(fmt::format("pid {}", getpid()));
@@ -462,14 +462,14 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
                           .worker_count = reply.worker_count(),
                           .instance = reply.instance(),
                           .description = reply.description().substr(0, limits::kPeerTextBytesMax),
-                          .arithmetic = reply.arithmetic().substr(0, limits::kPeerTextBytesMax),
+                          .numeric_formats = reply.arithmetic().substr(0, limits::kPeerTextBytesMax),
                           .shared_memory = false};
   const bool same_host =
       !reply.mailbox_socket().empty() && !reply.host_id().empty() && reply.host_id() == HostId();
   if (options.data_path == DataPath::kSharedMemory && !same_host) {
     return absl::FailedPreconditionError(
-        "it is on another host or offers no shared memory, which --data-path=shm expects; give this "
-        "coordinator --data-path=auto, or start the worker here without --no-shared-memory");
+        "it is on another host or offers no shared memory, which --data-path=shm requires; give this "
+        "coordinator --data-path=auto, or start the worker on this host without --no-shared-memory");
   }
   if (options.data_path != DataPath::kGrpc && same_host) {
     identity.shared_memory = true;
@@ -478,17 +478,17 @@ absl::StatusOr<std::unique_ptr<WorkerLink>> WorkerLink::Connect(const std::strin
     const absl::Status attached =
         link->Attach(reply.mailbox_socket(), map ? &reply.mapped_weights() : nullptr);
     if (attached.ok()) return link;
-    // Whoever is not believed with memory is not believed with answers either.
+    // A process whose memory is not trusted is not trusted with answers either.
     if (absl::IsPermissionDenied(attached)) {
       return absl::FailedPreconditionError(fmt::format(
-          "{}; if that is the right worker, --data-path=grpc takes its answers without sharing memory",
+          "{}; if it is the right worker, give this coordinator --data-path=grpc, which shares no memory",
           std::string(attached.message())));
     }
     if (options.data_path == DataPath::kSharedMemory) return attached;
-    // Another network namespace cannot reach an abstract socket, and a worker may refuse a coordinator that
-    // believes it: root's does, and one without our --shared-memory-group. The stream works there.
+    // Another network namespace hides abstract sockets, and a worker that we accept may refuse us: a worker
+    // of root, or one without our --shared-memory-group. The stream works in these cases.
     LogWarning(
-        "worker {}: layer calls go through gRPC, which is slower, because shared memory cannot be had: {}",
+        "worker {}: layer calls go through gRPC, which is slower, because shared memory is not available: {}",
         address, std::string(attached.message()));
     identity.shared_memory = false;
   }

@@ -16,11 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often the sessions are looked at: the bound on noticing an idle worker's death.
-constexpr std::chrono::milliseconds kLookInterval(5);
-// Time between two lines of the log that say what the start waits for.
+// How often the sessions are polled: the death of an idle worker is noticed within this time.
+constexpr std::chrono::milliseconds kPollInterval(5);
+// The time between two log lines about what the start waits for.
 constexpr std::chrono::seconds kStartLineInterval(10);
-constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // of one worker; its answer takes milliseconds
+constexpr int64_t kCountedRowsDeadlineMs = 1'000;  // for one worker; its answer takes milliseconds
 
 }  // namespace
 
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<WorkerSessions>> WorkerSessions::Connect(const Se
 
 WorkerSessions::WorkerSessions(const SessionOptions& options, Metrics& metrics)
     : options_(options), table_(options.addresses, metrics) {
-  looker_ = std::thread([this] { KeepLooking(); });
+  poller_ = std::thread([this] { PollSessions(); });
   for (size_t i = 0; i < options.addresses.size(); ++i)
     connectors_.emplace_back([this, i] { KeepConnected(i); });
 }
@@ -43,11 +43,11 @@ WorkerSessions::WorkerSessions(const SessionOptions& options, Metrics& metrics)
 WorkerSessions::~WorkerSessions() {
   {
     const MutexLock lock(mutex_);
-    NUMOE_CHECK(release_ == nullptr) << "a device still waits for replies";
+    NUMOE_CHECK(release_ == nullptr) << "a device is still waiting for replies";
     stop_ = true;
   }
   changed_.NotifyAll();
-  looker_.join();
+  poller_.join();
   for (std::thread& connector : connectors_) connector.join();
 }
 
@@ -56,22 +56,23 @@ absl::Status WorkerSessions::AwaitStart() {
   const std::chrono::milliseconds patience(options_.start_deadline_ms);
   const Clock::time_point begin = Clock::now();
   Clock::time_point next_line = begin + kStartLineInterval;
-  while (!Settled()) {
-    const Clock::time_point now = Clock::now(), given_up = table_.MovedAt().value_or(begin) + patience;
-    if (patience.count() > 0 && now >= given_up) break;
+  while (!StartDecided()) {
+    const Clock::time_point now = Clock::now(), deadline = table_.MovedAt().value_or(begin) + patience;
+    if (patience.count() > 0 && now >= deadline) break;
     const std::string missing = table_.Missing();
     if (options_.waiting_for != nullptr) options_.waiting_for(missing);
     if (now >= next_line) {
       LogInfo("waiting for {}", missing);
       next_line = now + kStartLineInterval;
     }
-    (void)changed_.WaitUntil(mutex_, patience.count() > 0 ? std::min(given_up, next_line) : next_line);
+    (void)changed_.WaitUntil(mutex_, patience.count() > 0 ? std::min(deadline, next_line) : next_line);
   }
   RETURN_IF_ERROR(table_.Refusal());
   if (!table_.AllUp())
-    return absl::DeadlineExceededError(
-        fmt::format("workers are not ready, and nothing has moved for {} ms: {}", options_.start_deadline_ms,
-                    table_.Missing()));
+    return absl::DeadlineExceededError(fmt::format(
+        "workers are not ready, and there was no progress for {} ms: {}; start these workers, or raise "
+        "--worker-start-timeout-ms",
+        options_.start_deadline_ms, table_.Missing()));
   for (const WorkerStatus& worker : table_.Statuses()) {
     LogInfo("worker {}: {} through {}", worker.address, worker.identity.description,
             worker.identity.shared_memory ? "shared memory" : "gRPC");
@@ -83,11 +84,11 @@ void WorkerSessions::KeepConnected(size_t worker) {
   pthread_setname_np(pthread_self(), "worker-connect");
   MutexLock lock(mutex_);
   while (!stop_) {
-    const auto ask_at = table_.AskAt(worker);
-    if (!ask_at) {
+    const auto connect_at = table_.ConnectAt(worker);
+    if (!connect_at) {
       changed_.Wait(mutex_);
-    } else if (Clock::now() < *ask_at) {
-      (void)changed_.WaitUntil(mutex_, *ask_at);
+    } else if (Clock::now() < *connect_at) {
+      (void)changed_.WaitUntil(mutex_, *connect_at);
     } else {
       lock.Unlock();
       TryConnect(worker);
@@ -97,7 +98,7 @@ void WorkerSessions::KeepConnected(size_t worker) {
 }
 
 void WorkerSessions::TryConnect(size_t worker) {
-  // Lives longer than the lock: a session that does not fit ends here.
+  // `answer` outlives the lock, so that a session that does not fit ends after the mutex is released.
   const absl::StatusOr<std::shared_ptr<WorkerLink>> answer =
       WorkerLink::Connect(options_.addresses[worker], options_.link);
   const MutexLock lock(mutex_);
@@ -105,40 +106,40 @@ void WorkerSessions::TryConnect(size_t worker) {
   changed_.NotifyAll();
 }
 
-void WorkerSessions::KeepLooking() {
-  pthread_setname_np(pthread_self(), "worker-look");
+void WorkerSessions::PollSessions() {
+  pthread_setname_np(pthread_self(), "worker-poll");
   MutexLock lock(mutex_);
   while (!stop_) {
     lock.Unlock();
-    LoseTheDead();
+    EndDeadSessions();
     lock.Lock();
-    const auto next_look = Clock::now() + kLookInterval;
-    while (!stop_ && changed_.WaitUntil(mutex_, next_look)) {
+    const auto next_poll = Clock::now() + kPollInterval;
+    while (!stop_ && changed_.WaitUntil(mutex_, next_poll)) {
     }
   }
 }
 
-void WorkerSessions::LoseTheDead() {
+void WorkerSessions::EndDeadSessions() {
   for (const WorkerSession& session : Live()) {
     const absl::Status alive = session.link->Alive();
     if (alive.ok()) continue;
-    Lose(session, alive);  // first, or the engine's call says less when it ends
+    EndSession(session, alive);  // before Abort, so that the engine's call reports this error
     session.link->Abort();
   }
 }
 
-void WorkerSessions::Lose(const WorkerSession& session, const absl::Status& why) {
+void WorkerSessions::EndSession(const WorkerSession& session, const absl::Status& why) {
   {
     const MutexLock lock(mutex_);
-    if (!table_.Lose(session, why, Clock::now())) return;
-    if (release_ != nullptr) release_->store(1);  // a device that waits has no deadline of its own
+    if (!table_.EndSession(session, why, Clock::now())) return;
+    if (release_ != nullptr) release_->store(1);  // a device that waits has no deadline itself
     changed_.NotifyAll();
   }
-  if (auto experts = session.link->experts(); experts != nullptr) retirer_.Add(std::move(experts));
+  if (auto experts = session.link->experts(); experts != nullptr) unmapper_.Add(std::move(experts));
 }
 
 absl::StatusOr<std::vector<WorkerSession>> WorkerSessions::BeginCall(std::atomic<uint32_t>* release) {
-  retirer_.Hold();
+  unmapper_.Hold();
   MutexLock lock(mutex_);
   absl::StatusOr<std::vector<WorkerSession>> sessions = table_.ForCall();
   if (sessions.ok()) {
@@ -146,7 +147,7 @@ absl::StatusOr<std::vector<WorkerSession>> WorkerSessions::BeginCall(std::atomic
     return sessions;
   }
   lock.Unlock();
-  retirer_.Allow();
+  unmapper_.Allow();
   return sessions;
 }
 
@@ -155,7 +156,7 @@ void WorkerSessions::EndCall() {
     const MutexLock lock(mutex_);
     release_ = nullptr;
   }
-  retirer_.Allow();
+  unmapper_.Allow();
 }
 
 void WorkerSessions::GiveUpCall() {
@@ -165,14 +166,14 @@ void WorkerSessions::GiveUpCall() {
   if (release_ != nullptr) release_->store(1);
 }
 
-void WorkerSessions::AnswersEnded() {
+void WorkerSessions::OnIdle() {
   const MutexLock lock(mutex_);
-  table_.AnswersEnded();
+  table_.OnIdle();
 }
 
-bool WorkerSessions::TakeChange() {
+bool WorkerSessions::ConsumeFormatChange() {
   const MutexLock lock(mutex_);
-  return table_.TakeChange();
+  return table_.ConsumeFormatChange();
 }
 
 absl::Status WorkerSessions::AwaitReady(int64_t deadline_ms) {
@@ -212,15 +213,17 @@ absl::StatusOr<ExpertRows> WorkerSessions::CountedRows() const {
     if (!one.ok()) {
       failure = one.status();
     } else if (!all.rows.empty() && one->layers != all.layers) {
-      failure = absl::InternalError(
-          fmt::format("statistics of {} layers, expected {} as another worker has", one->layers, all.layers));
+      failure = absl::InternalError(fmt::format(
+          "statistics of {} layers, expected {} as from another worker; run the same release on all "
+          "workers",
+          one->layers, all.layers));
     } else {
       MergeExpertRows(*one, session.link->identity().slice_by_expert, all);
     }
   }
   if (all.rows.empty())
     return absl::UnavailableError(
-        fmt::format("no worker tells its statistics: {}", std::string(failure.message())));
+        fmt::format("no worker has answered with its statistics: {}", std::string(failure.message())));
   return all;
 }
 

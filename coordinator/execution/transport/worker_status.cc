@@ -16,10 +16,10 @@ absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<con
   NUMOE_CHECK_LT(index, workers.size());
   const auto count = static_cast<int>(workers.size());
   if (found.worker_count != count) {
-    return absl::FailedPreconditionError(
-        fmt::format("it is slice {} of {}, expected one of {}, as many as --workers names; name as many "
-                    "there as run, or start all of them with --worker-count={}",
-                    found.worker_index, found.worker_count, count, count));
+    return absl::FailedPreconditionError(fmt::format(
+        "it is slice {} of {}, expected one of {}, the number of addresses in --workers; list every "
+        "worker there, or start all of them with --worker-count={}",
+        found.worker_index, found.worker_count, count, count));
   }
   if (found.worker_index < 0 || found.worker_index >= count) {
     return absl::FailedPreconditionError(fmt::format(
@@ -28,13 +28,14 @@ absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<con
   }
   for (size_t i = 0; i < workers.size(); ++i) {
     const WorkerStatus& other = workers[i];
-    // Also of those that are down, and of its own last session: an answer that began with it goes on.
-    if (const std::string& known = other.identity.arithmetic; !known.empty() && known != found.arithmetic) {
+    // This includes workers that are down and its own last session: an answer that began with them continues.
+    if (const std::string& known = other.identity.numeric_formats;
+        !known.empty() && known != found.numeric_formats) {
       return absl::FailedPreconditionError(fmt::format(
-          "it computes with {}, expected {} as {} does or did in the answers that are in the making; start "
-          "it "
-          "as the others, or all of them as this one, which is taken when those answers have ended",
-          absl::CHexEscape(found.arithmetic), absl::CHexEscape(known),
+          "it computes with {}, expected {} as {} does or did for the answers that are being generated; "
+          "start it "
+          "like the others, or all of them like this one, which is accepted when those answers have ended",
+          absl::CHexEscape(found.numeric_formats), absl::CHexEscape(known),
           i == index ? "it" : "worker " + other.address));
     }
     if (i == index || !other.up) continue;
@@ -46,7 +47,7 @@ absl::Status CheckFits(const WorkerIdentity& found, size_t index, absl::Span<con
     if (other.identity.worker_index == found.worker_index) {
       return absl::FailedPreconditionError(
           fmt::format("it is slice {} of {}, which worker {} serves already, expected another one; give each "
-                      "worker a --worker-index of its own",
+                      "worker a different --worker-index",
                       found.worker_index, count, other.address));
     }
   }

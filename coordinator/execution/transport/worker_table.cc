@@ -18,11 +18,11 @@ WorkerTable::WorkerTable(const std::vector<std::string>& addresses, Metrics& met
     worker.status.error = "not connected yet";
     workers_.push_back(std::move(worker));
     metrics.With(GaugeId::kWorkerUp, {address}).Set(0);
-    metrics.With(CounterId::kWorkerLost, {address});  // there from the start: a rise to 1 is seen as one
+    metrics.With(CounterId::kWorkerLost, {address});  // exists from the start, so that a rise to 1 is visible
   }
 }
 
-std::optional<WorkerTable::Time> WorkerTable::AskAt(size_t worker) const {
+std::optional<WorkerTable::Time> WorkerTable::ConnectAt(size_t worker) const {
   NUMOE_CHECK_LT(worker, workers_.size());
   if (workers_[worker].link != nullptr) return std::nullopt;
   return workers_[worker].retry_at;
@@ -33,9 +33,9 @@ void WorkerTable::Answered(size_t worker, const absl::StatusOr<std::shared_ptr<W
   NUMOE_CHECK_LT(worker, workers_.size());
   NUMOE_CHECK(workers_[worker].link == nullptr) << "worker " << worker << " has a session";
   NUMOE_CHECK(!answer.ok() || *answer != nullptr);
-  if (!answering_) {  // there is no answer for those who are gone to go on with
+  if (!answering_) {  // no answer needs the numeric formats of workers that are down
     for (Worker& each : workers_)
-      if (!each.status.up) each.status.identity.arithmetic.clear();
+      if (!each.status.up) each.status.identity.numeric_formats.clear();
   }
   const absl::Status fits =
       answer.ok() ? CheckFits((*answer)->identity(), worker, Statuses()) : answer.status();
@@ -49,12 +49,12 @@ void WorkerTable::Answered(size_t worker, const absl::StatusOr<std::shared_ptr<W
 void WorkerTable::NoteUp(Worker& worker, std::shared_ptr<WorkerLink> link, Time now) {
   worker.link = std::move(link);
   worker.status.identity = worker.link->identity();
-  const std::string& arithmetic = worker.status.identity.arithmetic;
-  const std::string before = std::exchange(arithmetic_, arithmetic);
-  if (!before.empty() && before != arithmetic) {
-    change_ = true;
-    LogInfo("worker {} computes with {}, those before with {}: nothing of theirs is gone on with",
-            worker.status.address, arithmetic, before);
+  const std::string& formats = worker.status.identity.numeric_formats;
+  const std::string before = std::exchange(numeric_formats_, formats);
+  if (!before.empty() && before != formats) {
+    formats_changed_ = true;
+    LogInfo("worker {} computes with {}, the workers before it with {}: cached results are not used any more",
+            worker.status.address, formats, before);
   }
   worker.status.up = true;
   worker.status.error.clear();
@@ -62,7 +62,7 @@ void WorkerTable::NoteUp(Worker& worker, std::shared_ptr<WorkerLink> link, Time 
   moved_at_ = now;
   worker.load_moves.reset();
   worker.refusal = absl::OkStatus();
-  worker.refusal_said.clear();
+  worker.logged_refusal.clear();
   metrics_.With(GaugeId::kWorkerUp, {worker.status.address}).Set(1);
   LogInfo("worker {} is up", worker.status.address);
 }
@@ -76,8 +76,8 @@ void WorkerTable::NoteDown(Worker& worker, const absl::Status& why, Time now) {
   worker.refusal = refused ? why : absl::OkStatus();
   if (!refused) return PutOff(worker, now);
   worker.retry_at = now + kRefusedInterval;
-  // Said once, and not each time that it is asked again.
-  if (std::exchange(worker.refusal_said, error) != error)
+  // It is logged once, and not at each further attempt.
+  if (std::exchange(worker.logged_refusal, error) != error)
     LogWarning("worker {} is not used: {}", worker.status.address, error);
 }
 
@@ -86,7 +86,7 @@ void WorkerTable::PutOff(Worker& worker, Time now) {
   worker.wait = std::min(2 * worker.wait, kRetryMax);
 }
 
-bool WorkerTable::Lose(const WorkerSession& session, const absl::Status& why, Time now) {
+bool WorkerTable::EndSession(const WorkerSession& session, const absl::Status& why, Time now) {
   NUMOE_CHECK(session.link != nullptr && !why.ok());
   NUMOE_CHECK_LT(session.worker, workers_.size());
   Worker& worker = workers_[session.worker];
@@ -104,9 +104,10 @@ bool WorkerTable::Lose(const WorkerSession& session, const absl::Status& why, Ti
 
 absl::StatusOr<std::vector<WorkerSession>> WorkerTable::ForCall() {
   if (!AllUp()) return absl::UnavailableError("a slice of the experts is missing: " + Missing());
-  if (change_) return absl::UnavailableError("the workers compute otherwise than those before");
+  if (formats_changed_)
+    return absl::UnavailableError("the workers compute in other numeric formats than those before");
   answering_ = true;
-  // In slice order, whatever the order of the addresses: sums must not depend on it.
+  // In slice order, because sums must not depend on the order of the addresses.
   std::vector<WorkerSession> sessions(workers_.size());
   for (size_t i = 0; i < workers_.size(); ++i) {
     const auto slice = static_cast<size_t>(workers_[i].status.identity.worker_index);
@@ -116,7 +117,7 @@ absl::StatusOr<std::vector<WorkerSession>> WorkerTable::ForCall() {
   return sessions;
 }
 
-bool WorkerTable::TakeChange() { return std::exchange(change_, false); }
+bool WorkerTable::ConsumeFormatChange() { return std::exchange(formats_changed_, false); }
 
 bool WorkerTable::AllUp() const {
   return std::all_of(workers_.begin(), workers_.end(),

@@ -1,11 +1,12 @@
-// WorkerTable: what is known of every worker that --workers names, and what follows from it.
+// WorkerTable: the state of every worker in --workers, and the decisions that depend on it.
 //
-// Decides which answers to a handshake become sessions (worker_status.h), when a worker that is away is asked
-// again, what a call may use, and what logs and metrics say of all that. Workers compute in one arithmetic:
-// it may change only between answers, and whoever makes calls takes note of the change first. Plain state
-// without threads: WorkerSessions (worker_sessions.h) guards it with its mutex. It never speaks to a worker,
-// and whoever calls it keeps the last reference to a session that is lost or refused, because a session's end
-// may wait for its worker.
+// It decides which answers to a handshake become sessions (worker_status.h), when to connect again to a
+// worker that is down, and which sessions a call uses, and it reports all that in logs and metrics. All
+// workers compute in the same numeric formats. These may change only between answers, and the caller that
+// makes calls must consume the change first (ConsumeFormatChange). Plain state without threads:
+// WorkerSessions (worker_sessions.h) guards it with its mutex. It never communicates with a worker. Its
+// caller must keep a reference to a session that is ended or refused and release it later, because destroying
+// a session may wait for the worker.
 #pragma once
 
 #include <chrono>
@@ -21,62 +22,66 @@
 
 namespace numoe::execution {
 
-/// A live session, for the calls of one step or layer.
+/// A session with a worker, for the calls of one step or layer.
 struct WorkerSession {
   std::shared_ptr<WorkerLink> link;
   size_t worker = 0;  // index of the address
 };
 
-// Before a worker is asked again that could not be reached, or whose session did not last: longer each time.
+// The time before the next attempt to connect to a worker that could not be reached, or whose session did not
+// last. It doubles with each attempt.
 inline constexpr std::chrono::milliseconds kRetryMin{5}, kRetryMax{1'000};
-// After a refusal that somebody has to change something for: another model, another slice, another CA.
+// The time after a refusal, for which an operator has to change something: another model, slice or CA.
 inline constexpr std::chrono::milliseconds kRefusedInterval{1'000};
 
 class WorkerTable {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// `metrics` outlives the table.
+  /// `metrics` must outlive the table.
   WorkerTable(const std::vector<std::string>& addresses, Metrics& metrics);
 
-  /// From when on the worker may be asked for a session; nullopt: it has one.
-  std::optional<Time> AskAt(size_t worker) const;
-  /// What became of that: a session is taken if it fits. REQUIRES: the worker has none.
+  /// Returns when to connect to the worker; nullopt if it has a session.
+  std::optional<Time> ConnectAt(size_t worker) const;
+  /// Records the result of an attempt to connect; the session is used if it fits. REQUIRES: the worker has
+  /// none.
   void Answered(size_t worker, const absl::StatusOr<std::shared_ptr<WorkerLink>>& answer, Time now);
-  /// Ends a session. False: it was ended already.
-  bool Lose(const WorkerSession& session, const absl::Status& why, Time now);
+  /// Ends a session. Returns false if it was ended already.
+  bool EndSession(const WorkerSession& session, const absl::Status& why, Time now);
 
-  /// All sessions, in slice order, for a call. UNAVAILABLE: a slice is missing, or nobody took note of a
-  /// change of arithmetic.
+  /// Returns all sessions, in slice order, for a call; UNAVAILABLE if a slice is missing, or if a change of
+  /// numeric formats was not consumed.
   absl::StatusOr<std::vector<WorkerSession>> ForCall();
-  /// Another arithmetic may come from now on until the next call.
-  void AnswersEnded() { answering_ = false; }
-  /// True once after it came.
-  bool TakeChange();
+  /// Allows workers with other numeric formats until the next call.
+  void OnIdle() { answering_ = false; }
+  /// Returns true once after the numeric formats have changed.
+  bool ConsumeFormatChange();
 
   bool AllUp() const;
-  /// When a worker last came up, or one that loads its weights was seen to have moved; nullopt: never.
+  /// Returns when a worker last came up, or was last seen to make progress in loading its weights; nullopt if
+  /// that has not happened yet.
   std::optional<Time> MovedAt() const { return moved_at_; }
-  /// The workers without a session, and why.
+  /// Returns the workers without a session, and why they have none.
   std::string Missing() const;
-  /// The first refusal that somebody has to change something for, with the worker's name; OK: there is none.
+  /// Returns the first refusal for which an operator has to change something, with the worker's name; OK if
+  /// there is none.
   absl::Status Refusal() const;
-  /// In the order of the addresses.
+  /// Returns the workers' states in the order of the addresses.
   std::vector<WorkerStatus> Statuses() const;
   std::vector<WorkerSession> Live() const;
-  /// The workers' weights in slice order; empty unless every worker shares them.
+  /// Returns the workers' weights in slice order; empty unless every worker shares them.
   std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() const;
 
  private:
   struct Worker {
     WorkerStatus status;
-    std::shared_ptr<WorkerLink> link;  // null: down
-    Time retry_at;                     // not asked again before
+    std::shared_ptr<WorkerLink> link;  // null if it is down
+    Time retry_at;                     // no attempt to connect before this time
     Time up_since;
-    std::chrono::milliseconds wait = kRetryMin;  // before it is asked after the next failure
-    absl::Status refusal;      // what somebody has to change before it can be up; OK: nothing is known
-    std::string refusal_said;  // the last one that is in the log, since it was up
-    std::optional<uint64_t> load_moves;  // MovesOfLoad when it was asked last
+    std::chrono::milliseconds wait = kRetryMin;  // before the next attempt, if another one fails
+    absl::Status refusal;                // what an operator has to change before it can be up; OK if unknown
+    std::string logged_refusal;          // the last refusal in the log since it was up
+    std::optional<uint64_t> load_moves;  // MovesOfLoad at the last attempt
   };
   void NoteUp(Worker& worker, std::shared_ptr<WorkerLink> link, Time now);
   void NoteDown(Worker& worker, const absl::Status& why, Time now);
@@ -84,10 +89,10 @@ class WorkerTable {
 
   Metrics& metrics_;
   std::vector<Worker> workers_;  // [address]
-  bool answering_ = false;       // a call was made since AnswersEnded
-  std::string arithmetic_;       // of the worker that came last
+  bool answering_ = false;       // whether a call was made since OnIdle
+  std::string numeric_formats_;  // of the worker that came up last
   std::optional<Time> moved_at_;
-  bool change_ = false;  // nobody has asked TakeChange since it differed
+  bool formats_changed_ = false;  // since ConsumeFormatChange was last called
 };
 
 }  // namespace numoe::execution

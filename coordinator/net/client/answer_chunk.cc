@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The member, or null where there is none.
+// Returns the member, or null if there is none.
 const ordered_json& Member(const ordered_json& object, const char* name) {
   static const ordered_json null;
   if (!object.is_object()) return null;
@@ -27,7 +27,7 @@ int64_t Count(const ordered_json& value) {
   return value.is_number_integer() ? std::max<int64_t>(value.get<int64_t>(), 0) : 0;
 }
 
-// Servers' shapes: {"error": {"message": ...}}, {"error": "..."}, {"message": ...}, {"detail": ...}.
+// Servers use these forms: {"error": {"message": ...}}, {"error": "..."}, {"message": ...}, {"detail": ...}.
 std::string ErrorMessage(const ordered_json& body) {
   const ordered_json& error = Member(body, "error");
   for (const ordered_json* text : {&Member(error, "message"), &error, &Member(body, "message")}) {
@@ -66,14 +66,14 @@ void ReadMessage(const ordered_json& message, AnswerChunk& chunk) {
 absl::StatusOr<AnswerChunk> ReadAnswerChunk(std::string_view json) {
   auto parsed = ParseBoundedJson(json);
   if (!parsed.ok())
-    return absl::InvalidArgumentError(fmt::format("the server sent '{}', expected a JSON object: {}",
+    return absl::InvalidArgumentError(fmt::format("the server sent '{}'; expected a JSON object: {}",
                                                   Printable(json), std::string(parsed.status().message())));
   if (const ordered_json& error = Member(*parsed, "error"); !error.is_null())
-    return absl::UnavailableError("the server gave up: " + ErrorMessage(*parsed));
+    return absl::UnavailableError("the server ended the answer with an error: " + ErrorMessage(*parsed));
   const ordered_json& choices = Member(*parsed, "choices");
   if (!choices.is_array())
     return absl::InvalidArgumentError(
-        fmt::format("the server sent '{}', expected an object with choices", Printable(json)));
+        fmt::format("the server sent '{}'; expected an object with choices", Printable(json)));
   AnswerChunk chunk;
   if (const ordered_json& usage = Member(*parsed, "usage"); usage.is_object()) chunk.usage = ReadUsage(usage);
   if (choices.empty()) return chunk;

@@ -1,9 +1,10 @@
-// AnswerChunk: what one JSON object of an answer says - a chunk of a stream, or a whole answer.
+// AnswerChunk: the content of one JSON object of an answer, which is a chunk of a stream or a complete
+// answer.
 //
 // Reads OpenAI's chat completions and completions as vLLM, SGLang, llama.cpp and this server write them:
-// `delta`, `message` or `text`; reasoning under `reasoning_content` or `reasoning`; usage anywhere; content
-// as null. Only the first choice counts. An error object, in a stream or as the body of an HTTP error,
-// becomes a Status with the server's message. What is no such object is INVALID_ARGUMENT. Pure functions.
+// `delta`, `message` or `text`; reasoning in `reasoning_content` or `reasoning`; usage in any object; content
+// that is null. Only the first choice is read. An error object, in a stream or as the body of an HTTP error,
+// becomes a Status with the server's message. Any other text is INVALID_ARGUMENT. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct ReportedUsage {
 };
 
 struct AnswerChunk {
-  // What this chunk adds to call number `index`; the first part of a call has its id and name.
+  // What this chunk adds to the call with this index; the first part of a call has its id and name.
   struct CallPart {
     int64_t index = 0;
     std::string id;
@@ -43,8 +44,9 @@ struct AnswerChunk {
 
 absl::StatusOr<AnswerChunk> ReadAnswerChunk(std::string_view json);
 
-/// Of an HTTP reply that is not 200: "401: missing or wrong API key". `body` may be anything. The code tells
-/// 400 (INVALID_ARGUMENT), 401 and 403 (UNAUTHENTICATED), 404 (NOT_FOUND), 429 and 503 (UNAVAILABLE) apart.
+/// Describes an HTTP reply that is not 200, for example "401: missing or wrong API key". `body` may be any
+/// bytes. The code of the Status is INVALID_ARGUMENT for 400, UNAUTHENTICATED for 401 and 403, NOT_FOUND for
+/// 404, UNAVAILABLE for 429 and 503, and UNKNOWN for the rest.
 absl::Status HttpError(int http_status, std::string_view body);
 
 }  // namespace numoe::net

@@ -1,7 +1,7 @@
-// CollectedAnswer: an answer put together from its chunks.
+// CollectedAnswer: an answer that is put together from its chunks.
 //
-// Texts are joined in the order in which they come, calls by their index. Calls numbered beyond
-// limits::kAnswerCallsMax are dropped. The finish reason and the usage are the last ones said. One thread.
+// Texts are joined in the order in which they arrive, calls by their index. Calls with an index of
+// limits::kAnswerCallsMax or more are dropped. The last finish reason and the last usage count. One thread.
 #pragma once
 
 #include <string>

@@ -42,7 +42,8 @@ struct Connection {
   int silence_seconds;
 };
 
-// Answers take minutes in silence, so nothing but this tells a slow server from one whose host is gone.
+// An answer may take minutes without a byte, so only keepalives can tell a slow server from a host that is
+// gone.
 void KeepAlive(tcp::socket& socket) {
   constexpr int kOn = 1, kProbes = 3;
   constexpr int kIdle = limits::kClientGoneSeconds / 2, kInterval = kIdle / kProbes;
@@ -54,7 +55,8 @@ void KeepAlive(tcp::socket& socket) {
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
 }
 
-// One request and its reply: connect, shake hands (TLS), write, read the header, read the body as it comes.
+// One request and its reply: connects, performs the TLS handshake, writes, reads the head, and reads the body
+// as it arrives.
 template <typename Stream>
 class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange<Stream>> {
  public:
@@ -122,7 +124,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
     AllowSilence();
     http::async_write(stream_, request_, [self = this->shared_from_this()](Error error, size_t) {
       self->request_ = {};         // a long prompt is not kept while it is answered
-      self->write_error_ = error;  // a server may refuse before it has read all: its reply says more
+      self->write_error_ = error;  // a server may refuse before it has read everything; its reply says why
       self->ReadHead();
     });
   }
@@ -130,13 +132,13 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   void ExpectHead() {
     parser_.emplace();
     parser_->header_limit(limits::kHttpHeaderBytesMax);
-    // No limit of its own: readers have theirs. Boost 1.74 takes boost::none for 0 where there is a length.
+    // The code that reads the body limits it. Boost 1.74 treats boost::none as 0 if the reply has a length.
     parser_->body_limit(std::numeric_limits<uint64_t>::max());
     parser_->eager(true);
   }
 
   // RFC 9110, 15.2: an interim answer (100 Continue, 103 Early Hints) comes before the final one. 101 changes
-  // the protocol, which was not asked for.
+  // the protocol, which this client never requests.
   bool IsInterim() const {
     const unsigned status = parser_->get().result_int();
     return status >= 100 && status < 200 && status != 101;
@@ -190,7 +192,7 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
         const absl::Status status = self->events_.on_body({self->piece_.data(), bytes});
         if (!status.ok()) return self->End(status);
       }
-      if (error) return self->End(self->Failure("the answer breaks off, from", error));
+      if (error) return self->End(self->Failure("the answer was cut off, from", error));
       self->ReadBody();
     });
   }
@@ -205,13 +207,13 @@ class Exchange final : public HttpExchange, public std::enable_shared_from_this<
   Request request_;
   const HttpEvents events_;
   beast::flat_buffer buffer_;
-  std::optional<http::response_parser<http::buffer_body>> parser_;  // of the head that is read, and its body
+  std::optional<http::response_parser<http::buffer_body>> parser_;  // for one head and its body
   int interim_answers_ = 0;
   std::array<char, 16 << 10> piece_;
   Error write_error_;
   bool cancelled_ = false;
   bool paused_ = false;
-  bool waiting_ = false;  // paused, with more to read
+  bool waiting_ = false;  // paused while more is to be read
 };
 
 template <typename Stream>
@@ -253,15 +255,16 @@ absl::StatusOr<std::unique_ptr<HttpClient>> HttpClient::CreateAt(const Url& url,
                                                                  HttpHeaders headers) {
   for (const Header& header : headers) {
     if (!IsHeader(header))
-      return absl::InvalidArgumentError(fmt::format("'{}' with a value of {} bytes is no HTTP header",
-                                                    Printable(header.first), header.second.size()));
+      return absl::InvalidArgumentError(
+          fmt::format("'{}' with a value of {} bytes is not a valid HTTP header", Printable(header.first),
+                      header.second.size()));
   }
   std::unique_ptr<HttpClient> client(new HttpClient(url, std::move(endpoints), std::move(headers)));
   if (url.tls) {
     Error error;
     client->tls_.set_default_verify_paths(error);
     client->tls_.set_verify_mode(asio::ssl::verify_peer, error);
-    if (error) return absl::InternalError("OpenSSL cannot be set up: " + error.message());
+    if (error) return absl::InternalError("OpenSSL cannot be initialised: " + error.message());
   }
   return client;
 }
@@ -294,8 +297,8 @@ absl::StatusOr<FetchedReply> HttpClient::Fetch(HttpCall call) {
   events.on_head = [&](int status) { reply.status = status; };
   events.on_body = [&](std::string_view bytes) -> absl::Status {
     if (reply.body.size() + bytes.size() > limits::kClientReplyBytesMax)
-      return absl::ResourceExhaustedError(
-          fmt::format("{}: a reply of over {} bytes", url_.ToString(), limits::kClientReplyBytesMax));
+      return absl::ResourceExhaustedError(fmt::format("{}: the reply is larger than {} bytes",
+                                                      url_.ToString(), limits::kClientReplyBytesMax));
     reply.body.append(bytes);
     return absl::OkStatus();
   };

@@ -21,7 +21,7 @@ absl::StatusOr<std::vector<ModelCard>> ListModels(HttpClient& client) {
     }
   }
   if (models.empty())
-    return absl::InvalidArgumentError(fmt::format("{}/v1/models answered '{}', expected a list of models",
+    return absl::InvalidArgumentError(fmt::format("{}/v1/models answered '{}'; expected a list of models",
                                                   client.url().ToString(), Printable(reply)));
   return models;
 }

@@ -1,8 +1,8 @@
-// The models a server says it has (GET /v1/models).
+// ListModels: the models that a server offers (GET /v1/models).
 //
-// Every OpenAI-compatible server answers this, which makes it the first thing to ask: it shows that the
-// server is there, that the key is right, and which name to put into requests. Errors are
-// HttpClient::FetchOk's, or INVALID_ARGUMENT where the reply is no list of models. One thread.
+// Every OpenAI-compatible server answers this request, so clients send it first: it shows that the server is
+// there, that the key is right, and which name to put into requests. Errors are those of HttpClient::FetchOk,
+// or INVALID_ARGUMENT if the reply is not a list of models. One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace numoe::net {
 
 struct ModelCard {
   std::string id;
-  int64_t max_model_len = 0;  // tokens; 0: not said
+  int64_t max_model_len = 0;  // tokens; 0: the server does not say
 };
 
-/// At least one.
+/// Returns at least one model.
 absl::StatusOr<std::vector<ModelCard>> ListModels(HttpClient& client);
 
 }  // namespace numoe::net

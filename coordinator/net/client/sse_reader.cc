@@ -13,13 +13,13 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 absl::Status TooLarge(const char* what) {
   return absl::ResourceExhaustedError(
-      fmt::format("the server's event stream has {} of over {} bytes", what, limits::kSseEventBytesMax));
+      fmt::format("the server's event stream has {} of more than {} bytes", what, limits::kSseEventBytesMax));
 }
 
 }  // namespace
 
 absl::Status SseReader::Push(std::string_view bytes) {
-  if (failed_) return absl::FailedPreconditionError("the event stream was given up before");
+  if (failed_) return absl::FailedPreconditionError("the event stream has failed before");
   while (!bytes.empty()) {
     if (after_cr_ && bytes[0] == '\n') bytes.remove_prefix(1);
     after_cr_ = false;

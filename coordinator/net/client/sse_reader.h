@@ -1,9 +1,9 @@
-// SseReader: server-sent events out of the bytes of a response, however they are cut.
+// SseReader: reads server-sent events from a response that arrives in pieces of any size.
 //
-// WHATWG's rules (HTML Standard, section 9.2.6): lines end with LF, CR LF or CR; "data" lines of one event
-// are joined by LF; comments, unknown fields and an event without data are passed over; a byte order mark at
-// the start is dropped; an event that the stream's end cuts off is not one. A line or an event larger than
-// limits::kSseEventBytesMax is RESOURCE_EXHAUSTED, and nothing more is read after it. One thread.
+// Follows WHATWG's rules (HTML Standard, section 9.2.6): lines end with LF, CR LF or CR; the "data" lines of
+// one event are joined by LF; comments, unknown fields and events without data are skipped; a byte order mark
+// at the beginning is dropped; an incomplete event at the end of the stream is dropped. A line or an event
+// larger than limits::kSseEventBytesMax is RESOURCE_EXHAUSTED, and nothing more is read after it. One thread.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace numoe::net {
 
 struct SseEvent {
-  std::string type;  // "message" unless the stream names another
+  std::string type;  // "message" unless the stream names another type
   std::string data;
 };
 
@@ -31,10 +31,10 @@ class SseReader {
   void Dispatch();
 
   const std::function<void(const SseEvent&)> on_event_;
-  std::string line_;  // as far as it has come
+  std::string line_;  // the part of the line that has arrived
   SseEvent event_;
   bool has_data_ = false;
-  bool after_cr_ = false;  // a LF that comes now belongs to the last line
+  bool after_cr_ = false;  // a LF that follows belongs to the end of the last line
   bool first_line_ = true;
   bool failed_ = false;
 };

@@ -33,7 +33,7 @@ bool HasOddCharacters(std::string_view text) {
                      [](char c) { return c <= ' ' || c == '\x7f' || c == '?' || c == '#' || c == '@'; });
 }
 
-// HOST[:PORT] or [HOST][:PORT]; port stays as it is where none is written.
+// Reads HOST[:PORT] or [HOST][:PORT]; the port is not changed if none is given.
 bool ReadAuthority(std::string_view authority, Url& url) {
   if (Strip(authority, "[")) {
     const size_t end = authority.find(']');
@@ -65,19 +65,19 @@ std::string Url::ToString() const {
 absl::StatusOr<Url> ParseUrl(std::string_view text) {
   const auto error = [&](const char* what) {
     return absl::InvalidArgumentError(
-        fmt::format("'{}': {}, expected http://HOST[:PORT][/PATH] or https://...", Printable(text), what));
+        fmt::format("'{}': {}; expected http://HOST[:PORT][/PATH] or https://...", Printable(text), what));
   };
   Url url;
   std::string_view rest = text;
   if (Strip(rest, "https://")) {
     url.tls = true;
   } else if (!Strip(rest, "http://") && rest.find("://") != std::string_view::npos) {
-    return error("neither http nor https");
+    return error("the scheme is neither http nor https");
   }
-  if (HasOddCharacters(rest)) return error("a character that does not belong there");
+  if (HasOddCharacters(rest)) return error("it has a character that a URL cannot have");
   url.port = DefaultPort(url.tls);
   const size_t slash = std::min(rest.find('/'), rest.size());
-  if (!ReadAuthority(rest.substr(0, slash), url)) return error("no host, or a port that is none");
+  if (!ReadAuthority(rest.substr(0, slash), url)) return error("it has no host, or its port is not a number");
   std::string_view path = rest.substr(slash);
   const auto drop_slashes = [&] {
     while (!path.empty() && path.back() == '/') path.remove_suffix(1);

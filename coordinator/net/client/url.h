@@ -1,9 +1,9 @@
-// Url: where an OpenAI-compatible server is, as people write it.
+// Url: the address of an OpenAI-compatible server, as people write it.
 //
-// http://HOST[:PORT][/PATH] or https://...; without a scheme http is meant. HOST is a name, an IPv4 address
-// or an IPv6 address in brackets. A path's trailing "/v1" is dropped, because other clients' base URLs carry
-// it. Anything else - user names, queries, control characters - is INVALID_ARGUMENT naming the URL. Pure
-// function.
+// http://HOST[:PORT][/PATH] or https://...; without a scheme, http is assumed. HOST is a name, an IPv4
+// address or an IPv6 address in brackets. A "/v1" at the end of the path is dropped, because the base URLs of
+// other clients contain it. Anything else (user names, queries, control characters) is INVALID_ARGUMENT with
+// the URL in the message. Pure function.
 #pragma once
 
 #include <string>
@@ -17,11 +17,11 @@ struct Url {
   bool tls = false;
   std::string host;  // without brackets
   std::string port;  // decimal
-  std::string path;  // "" or "/PREFIX", no slash at its end
+  std::string path;  // "" or "/PREFIX", without a slash at the end
 
-  /// "http://HOST:PORT/PREFIX", without the port where it is the usual one.
+  /// "http://HOST:PORT/PREFIX", without the port if it is the scheme's default.
   std::string ToString() const;
-  /// What the Host header says.
+  /// The value of the Host header.
   std::string Authority() const;
 };
 

@@ -27,7 +27,7 @@ bool ConstantTimeEqual(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-// What a header can carry as one word.
+// Whether a header can carry the text as one word.
 bool IsKey(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
@@ -42,7 +42,7 @@ bool IsName(std::string_view text) {
 
 constexpr std::string_view kName = "name=", kWeight = "weight=";
 
-// One of the words behind a key; false: it is none that is known, or its value is wrong.
+// Reads one of the attributes that follow a key; returns false if it is unknown or its value is wrong.
 bool ReadWord(std::string_view word, Caller& caller) {
   if (word.starts_with(kName)) {
     caller.name = std::string(word.substr(kName.size()));
@@ -55,28 +55,29 @@ bool ReadWord(std::string_view word, Caller& caller) {
          caller.weight <= limits::kApiKeyWeightMax;
 }
 
-// All of them; what is wrong with one, or "". It is not shown: it may be a key.
+// Reads all attributes of a key. Returns what is wrong with one of them, or "". The message must not quote
+// it: it may be a key.
 std::string_view ReadWords(std::istringstream& words, Caller& caller) {
   bool named = false, weighted = false;
   for (std::string word; words >> word && word[0] != '#';) {
     if (!ReadWord(word, caller)) return "is not understood";
-    // Otherwise a new key whose given name is the automatic name of another one (key-3) would make the whole
-    // file wrong, and a key that the same edit removes would stay accepted.
-    if (caller.name.starts_with("key-")) return "is a name that only keys without one get (key-...)";
+    // If such names were allowed, a new key could be given the automatic name of another one (key-3). That
+    // would make the whole file wrong, and a key that the same edit removes would stay accepted.
+    if (caller.name.starts_with("key-")) return "has a name that is reserved for keys without one (key-...)";
     if (std::exchange(word.starts_with(kName) ? named : weighted, true)) return "comes twice";
   }
   return "";
 }
 
-// Who has said something: "--api-key", or "--api-key and --admin-api-key".
+// The flags that have caused an error: "--api-key", or "--api-key and --admin-api-key".
 std::string Flags(std::string_view first, std::string_view second) {
   return first == second ? std::string(first) : fmt::format("{} and {}", first, second);
 }
 
-// The file's text; nullopt: it is no file, too long, or cannot be read.
+// Returns the file's text; nullopt if it is not a regular file, is too long, or cannot be read.
 std::optional<std::string> ReadWhole(const std::filesystem::path& path) {
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;  // a pipe would be waited for
+  if (!std::filesystem::is_regular_file(path, error)) return std::nullopt;  // reading a pipe would block
   std::ifstream file(path, std::ios::binary);
   std::string text(limits::kApiKeyFileBytesMax + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -87,7 +88,7 @@ std::optional<std::string> ReadWhole(const std::filesystem::path& path) {
 }
 
 std::string KeyOf(const HttpRequest& request) {
-  constexpr std::string_view kBearer = "bearer ";  // a scheme's case does not count (RFC 9110, 11.1)
+  constexpr std::string_view kBearer = "bearer ";  // the case of a scheme does not matter (RFC 9110, 11.1)
   const std::string_view authorization = request.Header("authorization");
   if (LowerCase(authorization.substr(0, kBearer.size())) == kBearer) {
     const size_t key = authorization.find_first_not_of(' ', kBearer.size());  // 1*SP (RFC 9110, 11.4)
@@ -115,7 +116,7 @@ bool Access::Slot::Widen(int sequences) {
   int& running = access_.running_.at(caller_.tenant);
   NUMOE_CHECK(sequences_ >= 1 && running >= sequences_);
   const int more = std::max(0, wanted - sequences_);
-  // Without keys nobody is told from anybody else.
+  // Without keys, one client cannot be told from another.
   if (most > 0 && caller_.tenant != 0 && running + more > most) return false;
   running += more;
   sequences_ += more;
@@ -136,8 +137,9 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Create(AccessOptions options) {
   const bool admins = !options.admin_keys.empty() || !options.admin_key_file.empty();
   if (admins && options.keys.empty() && options.key_file.empty()) {
     return absl::InvalidArgumentError(
-        "--admin-api-key without --api-key-file: expected keys for the others, too; without any, everybody "
-        "may do everything");
+        "--admin-api-key without --api-key-file: expected keys for the other callers as well, because "
+        "without "
+        "them everybody is an administrator; add --api-key-file");
   }
   auto access = std::unique_ptr<Access>(new Access(std::move(options)));
   const MutexLock lock(access->mutex_);
@@ -145,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Access>> Access::Create(AccessOptions options) {
     ASSIGN_OR_RETURN(file.keys, ReadKeys(file));
     if (file.keys.empty()) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: {} has no key; expected one key a line", file.flag, file.path.string()));
+          fmt::format("{}: {} has no key; expected one key per line", file.flag, file.path.string()));
     }
   }
   RETURN_IF_ERROR(access->Rebuild());
@@ -157,7 +159,7 @@ absl::StatusOr<std::vector<Access::Key>> Access::ReadKeys(const KeyFile& file) {
   const std::optional<std::string> text = ReadWhole(file.path);
   if (!text) {
     return absl::NotFoundError(
-        fmt::format("{} cannot be read; expected a file of at most {} bytes with one "
+        fmt::format("{} cannot be read; expected a regular file of at most {} bytes with one "
                     "key a line",
                     where, limits::kApiKeyFileBytesMax));
   }
@@ -170,13 +172,13 @@ absl::StatusOr<std::vector<Access::Key>> Access::ReadKeys(const KeyFile& file) {
     if (!(words >> word) || word[0] == '#') continue;
     if (!IsKey(word)) {
       return absl::InvalidArgumentError(
-          fmt::format("{}, line {}: the key has characters that no header carries; expected visible ASCII",
+          fmt::format("{}, line {}: the key has characters that no header can carry; expected visible ASCII",
                       where, number));
     }
     keys.push_back({word, {.admin = file.admin}, file.flag});
     if (const std::string_view wrong = ReadWords(words, keys.back().caller); !wrong.empty()) {
       return absl::InvalidArgumentError(fmt::format(
-          "{}, line {}: a word behind the key {}; expected at most one name=NAME of letters, digits, "
+          "{}, line {}: a word after the key {}; expected at most one name=NAME of letters, digits, "
           "'-', '_' and '.', and one weight=N from 1 to {}",
           where, number, wrong, limits::kApiKeyWeightMax));
     }
@@ -191,7 +193,7 @@ absl::StatusOr<std::vector<Access::Key>> Access::FlagKeys() const {
     for (const std::string& key : admin ? options_.admin_keys : options_.keys) {
       if (!IsKey(key)) {
         return absl::InvalidArgumentError(
-            fmt::format("{}: found a key that is empty or has characters that no header carries; expected "
+            fmt::format("{}: found a key that is empty or has characters that no header can carry; expected "
                         "visible ASCII (is a variable of the shell unset?)",
                         flag));
       }
@@ -201,18 +203,18 @@ absl::StatusOr<std::vector<Access::Key>> Access::FlagKeys() const {
   return keys;
 }
 
-// What flags and files have together; a key that stays or comes back keeps its number, and nobody ever gets
-// another's.
+// Combines the keys of flags and files. A key that stays or comes back keeps its number, and a number is
+// never given to another key.
 absl::Status Access::Rebuild() {
   ASSIGN_OR_RETURN(std::vector<Key> keys, FlagKeys());
   for (const KeyFile& file : files_) keys.insert(keys.end(), file.keys.begin(), file.keys.end());
   if (keys.size() > limits::kApiKeysMax) {
-    return absl::InvalidArgumentError(fmt::format("{}: found {} keys in all, expected at most {}",
+    return absl::InvalidArgumentError(fmt::format("{}: found {} keys together, expected at most {}",
                                                   Flags(keys.front().flag, keys.back().flag), keys.size(),
                                                   limits::kApiKeysMax));
   }
   int last = last_tenant_;
-  std::map<std::string_view, const char*> texts, names;  // and the flags that they came by
+  std::map<std::string_view, const char*> texts, names;  // with the flags that they came from
   for (Key& key : keys) {
     if (const auto [first, once] = texts.emplace(key.text, key.flag); !once) {
       return absl::InvalidArgumentError(
@@ -223,11 +225,11 @@ absl::Status Access::Rebuild() {
     if (key.caller.name.empty()) key.caller.name = fmt::format("key-{}", key.caller.tenant);
     if (const auto [first, once] = names.emplace(key.caller.name, key.flag); !once) {
       return absl::InvalidArgumentError(
-          fmt::format("{}: two keys have the name {}; expected a name of its own for each",
+          fmt::format("{}: two keys have the name {}; expected a different name for each",
                       Flags(first->second, key.flag), key.caller.name));
     }
   }
-  NUMOE_CHECK(names.size() == keys.size() && last >= last_tenant_) << "a number is never given again";
+  NUMOE_CHECK(names.size() == keys.size() && last >= last_tenant_) << "numbers are not given twice";
   last_tenant_ = last;
   if (numbers_.size() + keys.size() > 4 * limits::kApiKeysMax) numbers_.clear();
   for (const Key& key : keys) numbers_[key.text] = key.caller.tenant;
@@ -235,16 +237,16 @@ absl::Status Access::Rebuild() {
   return absl::OkStatus();
 }
 
-// Files that change together, as those of one Kubernetes secret do, count together. One that cannot be taken
-// is tried again: it may have been half written, or wait for the other one.
+// Files that change at the same time, such as those of one Kubernetes secret, take effect together. A file
+// with an error is read again later: it may be half written, or may fit only with the other file.
 void Access::Refresh() {
   bool stale = false;
   for (KeyFile& file : files_) {
     file.stale |= file.watched.Changed();
     stale |= file.stale;
     if (file.watched.missing() && !file.gone) {
-      LogError("{}: {} has gone; its keys stay as they were. Empty the file to take them away", file.flag,
-               file.path.string());
+      LogError("{}: {} does not exist any more; its keys stay valid. Empty the file to revoke them",
+               file.flag, file.path.string());
     }
     file.gone = file.watched.missing();
   }
@@ -272,13 +274,14 @@ void Access::Reread() {
     for (size_t i = 0; i < files_.size(); ++i) files_[i].keys = std::move(before[i]);
   }
   const std::string said = wrong.ok() ? "" : std::string(wrong.message());
-  if (std::exchange(said_, said) != said && !wrong.ok()) LogError("{}; the keys stay as they were", said);
+  if (std::exchange(last_problem_, said) != said && !wrong.ok())
+    LogError("{}; the keys stay as they were", said);
   for (KeyFile* const file : taken) {
     file->stale = false;
     if (file->keys.empty()) {
       LogWarning("{}: {} is empty now: its keys are no longer accepted", file->flag, file->path.string());
     } else {
-      LogInfo("{}: {} changed, {} keys", file->flag, file->path.string(), file->keys.size());
+      LogInfo("{}: {} has changed and has {} keys", file->flag, file->path.string(), file->keys.size());
     }
   }
 }
@@ -294,7 +297,7 @@ const Caller* Access::Find(std::string_view key) const {
 absl::StatusOr<std::shared_ptr<Access::Slot>> Access::Enter(const HttpRequest& request, bool counted) {
   const MutexLock lock(mutex_);
   Refresh();
-  Caller caller{.admin = true};  // everybody, where no source of keys was named
+  Caller caller{.admin = true};  // everybody is an administrator if no flag names a source of keys
   if (guarded_) {
     const Caller* const known = Find(KeyOf(request));
     if (known == nullptr)
@@ -304,9 +307,9 @@ absl::StatusOr<std::shared_ptr<Access::Slot>> Access::Enter(const HttpRequest& r
     const auto running = running_.find(caller.tenant);
     if (counted && options_.requests_per_key_max > 0 && running != running_.end() &&
         running->second >= options_.requests_per_key_max) {
-      return absl::ResourceExhaustedError(
-          fmt::format("{} requests of this key are running, as many as may; try again when one has ended",
-                      running->second));
+      return absl::ResourceExhaustedError(fmt::format(
+          "this key has {} running requests, which is its limit; try again when one of them has ended",
+          running->second));
     }
   }
   if (counted) ++running_[caller.tenant];

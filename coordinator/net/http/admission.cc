@@ -15,7 +15,7 @@ ApiError NoRoom(const std::string& why) {
       .http_status = 503, .message = why + "; try again later", .type = "server_error", .code = "overloaded"};
 }
 
-// curl and wget send JSON as a form's type where they are not told otherwise.
+// curl and wget declare JSON as a form's type unless they are told otherwise.
 bool IsJsonType(std::string_view value) {
   const std::string type = LowerCase(value.substr(0, value.find_first_of("; \t")));
   return value.empty() || type == "application/json" || type.ends_with("+json") ||
@@ -25,7 +25,7 @@ bool IsJsonType(std::string_view value) {
 }  // namespace
 
 void Admission::Begin() {
-  NUMOE_CHECK(slot_ == nullptr) << "one request at a time";
+  NUMOE_CHECK(slot_ == nullptr) << "a connection has one request at a time";
   route_ = nullptr;
   errors_ = ErrorShape::kOpenAi;
 }
@@ -34,7 +34,7 @@ std::optional<HttpReply> Admission::Enter(Answer& exchange, AnnouncedBody body) 
   const HttpRequest& request = exchange.request();
   const UrlTable& urls = *parts_.urls.load();
   if (request.method == "OPTIONS") return OptionsReply(request, urls.Allowed(request.path));
-  // HEAD asks for what GET would say, without the body.
+  // HEAD finds the route of GET; its answer has no body.
   auto found = urls.Find(request.method == "HEAD" ? "GET" : request.method, request.path);
   if (const auto* error = std::get_if<ApiError>(&found)) {
     HttpReply reply = ReplyOf(*error);
@@ -53,8 +53,8 @@ std::optional<HttpReply> Admission::Enter(Answer& exchange, AnnouncedBody body) 
     return reply;
   }
   if (spare_) {
-    return ReplyOf(NoRoom(
-        fmt::format("the server has {} connections, as many as it takes", parts_.options.connections_max)));
+    return ReplyOf(
+        NoRoom(fmt::format("the server has its maximum of {} connections", parts_.options.connections_max)));
   }
   auto slot = parts_.access.Enter(request, route_->counted);
   if (!slot.ok()) return ReplyOf(FromStatus(slot.status()));
@@ -74,29 +74,29 @@ std::optional<ApiError> Admission::Objection(const HttpRequest& request, Announc
   };
   const std::string_view coding = request.Header("content-encoding"), type = request.Header("content-type");
   if (!coding.empty() && LowerCase(coding) != "identity") {
-    return unsupported(fmt::format(
-        "the Content-Encoding {} is not read; expected the body as it is, without one", Shown(coding)));
+    return unsupported(fmt::format("the Content-Encoding {} is not supported; expected an uncompressed body",
+                                   Shown(coding)));
   }
   if (!IsJsonType(type)) {
-    return unsupported(fmt::format("the Content-Type {}: expected application/json", Shown(type)));
+    return unsupported(fmt::format("the Content-Type is {}; expected application/json", Shown(type)));
   }
   return std::nullopt;
 }
 
 ApiError Admission::TooLarge() const {
   return {.http_status = 413,
-          .message = fmt::format("the request's body is larger than the {} bytes that this path takes, or "
-                                 "its trailers and what stands behind its chunks' lengths are larger than {}",
-                                 route_ == nullptr ? limits::kHttpBodyBytesMax : route_->body_max,
-                                 limits::kHttpHeaderBytesMax),
+          .message = fmt::format(
+              "the request's body is larger than the {} bytes that this path accepts, or its "
+              "trailers and the extensions of its chunks are larger than {} bytes",
+              route_ == nullptr ? limits::kHttpBodyBytesMax : route_->body_max, limits::kHttpHeaderBytesMax),
           .code = "request_too_large"};
 }
 
 ApiError Admission::NoRoomForBody() const {
-  return NoRoom(
-      fmt::format("the requests in hand leave no room for this one: those of all clients may have {} MiB "
-                  "together, those of one key half of it",
-                  parts_.bodies->bytes_max() >> 20));
+  return NoRoom(fmt::format(
+      "there is no room for the body of this request: unfinished bodies of all clients may have {} "
+      "MiB together, those of one key half of it",
+      parts_.bodies->bytes_max() >> 20));
 }
 
 }  // namespace numoe::net

@@ -1,10 +1,10 @@
-// Admission: what a request's head alone decides: its route, its key's place, and whether there is room for
-// its body.
+// Admission: everything that is decided from a request's head alone: its route, its key's concurrency slot,
+// and whether there is room for its body.
 //
-// One for a connection, which asks it for one request after the other. Refusals are answers in the shape that
-// the route's clients expect. Routes that need no key are spared: health checks and scrapes are wanted most
-// when there is no room. A place that was given is held until Leave. Used on the connection's strand only;
-// what `parts` names outlives it.
+// Each connection has one Admission and uses it for one request after the other. A refusal is a reply in the
+// error shape that the route's clients expect. Routes that need no key are never refused for lack of room,
+// because health checks and scrapes are needed most when the server is full. A slot is held until Leave. Used
+// only on the connection's strand; whatever `parts` refers to outlives it.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@ namespace numoe::net {
 
 class Admission {
  public:
-  /// `spare`: the connection came beyond --max-connections, so it may ask only what needs no key.
+  /// `spare`: the connection exceeds --max-connections, so it may use only routes that need no key.
   Admission(const ServerParts& parts, bool spare) : parts_(parts), spare_(spare) {}
 
-  /// The next request has come: it has no route yet. REQUIRES: no place is held.
+  /// Prepares for the next request, which has no route yet. REQUIRES: no slot is held.
   void Begin();
-  /// Finds the route, and a place for a request that needs one; the request is told whose it is and what its
-  /// path names. What it is refused with, or nothing.
+  /// Finds the route, acquires a slot if the route needs one, and stores the caller and the captures of the
+  /// path in the request. Returns the reply that refuses the request, or nullopt if it is admitted.
   std::optional<HttpReply> Enter(Answer& exchange, AnnouncedBody body);
-  /// Gives the place back, if there is one.
+  /// Frees the slot, if one is held.
   void Leave() { slot_.reset(); }
 
-  /// null: none was found, or looked for.
+  /// Null if Enter has not been called yet, or has found no route.
   const Route* route() const { return route_; }
-  std::shared_ptr<RequestPlace> place() const { return slot_; }
+  std::shared_ptr<ConcurrencySlot> slot() const { return slot_; }
   HttpReply ReplyOf(const ApiError& error) const {
     return {.status = error.http_status, .body = error.ToJson(errors_)};
   }
@@ -42,7 +42,8 @@ class Admission {
   ApiError NoRoomForBody() const;
 
  private:
-  /// The route is found: whether this request may be made of it, and is understood.
+  /// Checks a request whose route is known: whether its web page may send it, and whether its body is JSON.
+  /// Returns nullopt if nothing is wrong.
   std::optional<ApiError> Objection(const HttpRequest& request, AnnouncedBody body) const;
 
   const ServerParts& parts_;

@@ -1,7 +1,8 @@
-// Answer: the exchange that a connection's handlers are given, for one request.
+// Answer: the Exchange that a connection gives to its handlers, one for each request.
 //
-// A connection serves one request after the other; the round tells them apart, so that what comes for one
-// that is over is dropped. Holds the connection until whoever answers lets go. Threads: as exchange.h says.
+// A connection serves one request after the other. Each has a round number, so that calls for a request that
+// is over are dropped. An Answer keeps its connection alive until the handler releases it. Threads: see
+// exchange.h.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@
 
 namespace numoe::net {
 
-/// What a connection does with what its handlers say.
+/// Receives what handlers call on an Answer; a connection implements it.
 class AnswerSink {
  public:
   virtual ~AnswerSink() = default;
   /// Whether the request of this round still waits for its answer.
   virtual bool Answers(uint64_t round) const = 0;
-  // REQUIRES for all of these: it does.
+  // REQUIRES for all functions below: the request still waits for its answer.
   virtual void Reply(HttpReply reply) = 0;
   virtual void ReplyError(const ApiError& error) = 0;
   virtual void BeginBody(const HttpReply& head) = 0;
@@ -30,7 +31,7 @@ class AnswerSink {
   virtual void NoteFailure(std::string what) = 0;
   virtual void OnSent(std::function<void()> sent) = 0;
   virtual void OnGone(std::function<void()> gone) = 0;
-  virtual std::shared_ptr<RequestPlace> Place() = 0;
+  virtual std::shared_ptr<ConcurrencySlot> Slot() = 0;
   virtual void CountTokens(int tokens) = 0;
   virtual boost::asio::any_io_executor Executor() = 0;
 };
@@ -58,10 +59,10 @@ class Answer final : public Exchange {
   void OnGone(std::function<void()> gone) override;
   void Post(std::function<void()> work) override;
   boost::asio::any_io_executor Executor() override { return connection_->Executor(); }
-  std::shared_ptr<RequestPlace> Place() override { return live() ? connection_->Place() : nullptr; }
+  std::shared_ptr<ConcurrencySlot> Slot() override { return live() ? connection_->Slot() : nullptr; }
   void CountTokens(int tokens) override;
 
-  /// The connection's, until its handler has the request.
+  /// Used by the connection until the handler is given the request.
   HttpRequest& incoming() { return request_; }
   RequestBodies::Share& body_share() { return body_share_; }
 

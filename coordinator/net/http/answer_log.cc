@@ -13,7 +13,8 @@ namespace numoe::net {
 bool AnswerLog::IsUsual(const AnsweredRequest& answered) {
   constexpr int kGood = 200;
   if (answered.route == nullptr || !answered.route->open) return false;
-  // A page that is known, or a file of it that is not there, says nothing of the server.
+  // The status of a file of the page, whether the client knows it already or it does not exist, does not show
+  // the state of the server.
   const int status = answered.status < 500 ? kGood : answered.status;
   const MutexLock lock(mutex_);
   return std::exchange(last_.try_emplace(answered.route->pattern, kGood).first->second, status) == status;
@@ -21,7 +22,7 @@ bool AnswerLog::IsUsual(const AnsweredRequest& answered) {
 
 void AnswerLog::Add(const AnsweredRequest& answered) {
   NUMOE_CHECK(100 <= answered.status && answered.status <= 999) << answered.status;
-  // Patterns, not paths: a client must not be able to make any number of time series.
+  // The label is the pattern, not the path: a client must not be able to create any number of time series.
   const std::string pattern = answered.route == nullptr ? "none" : answered.route->pattern;
   metrics_.With(CounterId::kHttpRequests, {pattern, std::to_string(answered.status)}).Increment();
   const LogScope scope(answered.request.id);

@@ -1,8 +1,8 @@
-// AnswerLog: the line of the log, and the count, that each answered request has.
+// AnswerLog: writes one line of the log for each answered request, and counts the request in the metrics.
 //
-// What anybody may ask - health checks, scrapes, the page - is asked every second, and fills the log: it is
-// said at debug, but for an answer of another status than the last one of its route, as a server that has
-// become ready gives. Thread-safe.
+// Health checks, scrapes and the page's files are requested every second and would fill the log. Their lines
+// have the level debug, unless the status differs from the last one of the same route, as when a server
+// becomes ready. Thread-safe.
 #pragma once
 
 #include <map>
@@ -17,16 +17,16 @@ namespace numoe::net {
 
 struct AnsweredRequest {
   const HttpRequest& request;
-  const Route* route = nullptr;  // null: none was found
+  const Route* route = nullptr;  // null if no route was found
   int status = 0;
   double ms = 0;
-  int tokens = -1;             // -1: nobody counted any
-  const std::string& failure;  // what went wrong behind the status; "": nothing
+  int tokens = -1;             // -1: no handler has counted tokens
+  const std::string& failure;  // what went wrong after the status had been sent; "": nothing
 };
 
 class AnswerLog {
  public:
-  /// `metrics` outlives it.
+  /// `metrics` outlives the log.
   explicit AnswerLog(Metrics& metrics) : metrics_(metrics) {}
 
   void Add(const AnsweredRequest& answered);
@@ -36,7 +36,7 @@ class AnswerLog {
 
   Metrics& metrics_;
   Mutex mutex_;
-  std::map<std::string, int> last_ ABSL_GUARDED_BY(mutex_);  // status, by an open route's pattern
+  std::map<std::string, int> last_ ABSL_GUARDED_BY(mutex_);  // last status, by the pattern of an open route
 };
 
 }  // namespace numoe::net

@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Anthropic names errors by their status.
+// Anthropic's error types follow from the status.
 const char* AnthropicType(int http_status) {
   switch (http_status) {
     case 401:
@@ -37,14 +37,13 @@ std::string ApiError::ToJson(ErrorShape shape) const {
   ordered_json json;
   if (shape == ErrorShape::kAnthropic) {
     json = {{"type", "error"}, {"error", {{"type", AnthropicType(http_status)}, {"message", message}}}};
-    if (code)
-      json["error"]["code"] = *code;  // more than Anthropic's, for who forwards it (coordinator/router)
+    if (code) json["error"]["code"] = *code;  // not part of Anthropic's object; coordinator/router reads it
   } else {
     json["error"] = {{"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}};
     if (param) json["error"]["param"] = *param;
     if (code) json["error"]["code"] = *code;
   }
-  // Text of a request may be quoted in the message: replace what is not UTF-8 instead of failing.
+  // The message may quote text of a request: bytes that are not UTF-8 are replaced.
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

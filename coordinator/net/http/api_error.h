@@ -1,7 +1,8 @@
-// OpenAI's error object, Anthropic's, and which HTTP status each kind of failure gets.
+// ApiError: an error of the API, written as OpenAI's or Anthropic's error object, and the HTTP status of it.
 //
-// {"error": {"message", "type", "param", "code"}}: all four always present, param and code strings or null.
-// Anthropic's clients read {"type": "error", "error": {"type", "message"}}. Values; thread-safe.
+// OpenAI's object is {"error": {"message", "type", "param", "code"}}; all four members are always present,
+// param and code as strings or null. Anthropic's clients read {"type": "error", "error": {"type",
+// "message"}}. Values; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ struct ApiError {
 };
 
 ApiError BadRequest(const std::string& param, const std::string& message);
-/// UNAUTHENTICATED 401, RESOURCE_EXHAUSTED 429, UNAVAILABLE 503, DEADLINE_EXCEEDED 504, INVALID_ARGUMENT 400,
-/// everything else 500.
+/// The HTTP status is 401 for UNAUTHENTICATED, 429 for RESOURCE_EXHAUSTED, 503 for UNAVAILABLE, 504 for
+/// DEADLINE_EXCEEDED, 400 for INVALID_ARGUMENT and 500 for everything else.
 ApiError FromStatus(const absl::Status& status);
 
 }  // namespace numoe::net

@@ -1,7 +1,7 @@
-// Authority: HOST[:PORT], as a Host header, a URL and a web page's origin name a server. RFC 3986, 3.2.
+// Authority: HOST[:PORT], as a Host header, a URL and a web page's origin name a server (RFC 3986, 3.2).
 //
-// Without user names. A host is compared as text: its letters in lower case, a final dot left out. Pure
-// functions of outside bytes.
+// User names are not accepted. Hosts are compared as text, in lower case and without a final dot. Pure
+// functions of bytes from outside.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,16 @@
 namespace numoe::net {
 
 struct Authority {
-  std::string host;  // in lower case; of an IPv6 address without its brackets; may be empty
-  std::string port;  // "": none is named
+  std::string host;  // in lower case; an IPv6 address has no brackets here; may be empty
+  std::string port;  // "" if no port is given
 };
 
 std::optional<Authority> ReadAuthority(std::string_view text);
-/// An address, or a name that is looked up nowhere but on the host itself: localhost, 127.0.0.1, ::1.
+/// Whether the name always means the host itself and no name server is asked for it: localhost, 127.0.0.1,
+/// ::1.
 bool IsLoopbackName(const std::string& host);
-/// An address in digits, which no name server has a say in. Browsers write all of its spellings so.
+/// Whether `host` is an IP address, which no name server can redirect. Browsers normalise all spellings to
+/// this form.
 bool IsAddress(const std::string& host);
 
 }  // namespace numoe::net

@@ -1,7 +1,7 @@
-// Caller: whose a request is, as far as its API key tells.
+// Caller: who has sent a request, as far as its API key tells.
 //
-// Made by Access when a key is let in, carried by the request, read by handlers that keep what belongs to one
-// key apart from the others. Holds nothing of the key itself. Value.
+// Access creates it when it accepts a key; the request carries it; handlers read it to keep the data of
+// different keys apart. It does not contain the key itself. Value.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace numoe::net {
 
 struct Caller {
-  int tenant = 0;      // its key's number, from 1 on, for as long as the key is known; 0: there are no keys
-  int weight = 1;      // its key's share of the engine beside the other keys'
-  std::string name;    // its key's name, for metrics and the log; "" where there are no keys
-  bool admin = false;  // it may change what is others'; everybody may where there are no keys
+  int tenant = 0;  // the number of the key, at least 1, constant while the key is known; 0: no keys are used
+  int weight = 1;  // the key's share of the engine relative to other keys
+  std::string name;    // the key's name for metrics and the log; "" if no keys are used
+  bool admin = false;  // may change what belongs to other keys; true for everybody if no keys are used
 };
 
 }  // namespace numoe::net

@@ -38,12 +38,12 @@ milliseconds ReadTimeout(const ServerOptions& options, bool spare) {
   return spare ? std::min<milliseconds>(usual, seconds(limits::kHttpSpareReadTimeoutSeconds)) : usual;
 }
 
-milliseconds WriteTimeout(const ServerOptions& options, bool asks) {
+milliseconds WriteTimeout(const ServerOptions& options, bool busy) {
   const milliseconds usual = options.write_timeout;
-  return asks ? usual : std::min<milliseconds>(usual, seconds(limits::kHttpOpenWriteTimeoutSeconds));
+  return busy ? usual : std::min<milliseconds>(usual, seconds(limits::kHttpOpenWriteTimeoutSeconds));
 }
 
-// `Stream`: tcp::socket or TlsStream.
+// `Stream` is tcp::socket or TlsStream.
 template <typename Stream>
 class Connection final : public std::enable_shared_from_this<Connection<Stream>>,
                          public OpenConnections::Member,
@@ -55,12 +55,12 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
         parts_(parts),
         read_timer_(stream_.get_executor()),
         write_timer_(stream_.get_executor()),
-        spare_(!parts_.connections->Enter(this)),
+        spare_(!parts_.connections->Add(this)),
         admission_(parts_, spare_) {}
-  ~Connection() override { parts_.connections->Leave(this); }
+  ~Connection() override { parts_.connections->Remove(this); }
 
   void DropAnswer() override {
-    const auto self = this->shared_from_this();  // the answer may be all that holds it
+    const auto self = this->shared_from_this();  // the answer may hold the last reference
     exchange_.reset();
     answering_.reset();
     admission_.Leave();
@@ -68,8 +68,8 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     sent_ = nullptr;
   }
 
-  void GiveWay() override {
-    // One whose destructor waits to leave has no owner any more.
+  void Evict() override {
+    // A connection whose destructor waits for the lock of `connections` has no owner any more.
     if (auto self = this->weak_from_this().lock(); self != nullptr) {
       const asio::any_io_executor executor = stream_.get_executor();
       asio::post(executor, [self = std::move(self)] { self->Close(); });
@@ -90,10 +90,10 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     });
   }
 
-  // --- what handlers say (answer.h)
+  // --- called by handlers (answer.h)
   bool Answers(uint64_t round) const override { return round_ == round && !answered_; }
   void OnGone(std::function<void()> gone) override { gone_ = std::move(gone); }
-  std::shared_ptr<RequestPlace> Place() override { return admission_.place(); }
+  std::shared_ptr<ConcurrencySlot> Slot() override { return admission_.slot(); }
   void CountTokens(int tokens) override { tokens_ = tokens; }
   asio::any_io_executor Executor() override { return stream_.get_executor(); }
   void ReplyError(const ApiError& error) override { Reply(admission_.ReplyOf(error)); }
@@ -108,9 +108,9 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void BeginBody(const HttpReply& head) override {
     NUMOE_CHECK(!streaming_);
     streaming_ = true;
-    CallOff(read_timer_);  // of a client that sends no more
+    CallOff(read_timer_);  // it may run because the client has finished sending (OnHalfClosed)
     status_ = head.status;
-    keep_alive_ = keep_alive_ && !http10_;  // the end of the connection is the body's end
+    keep_alive_ = keep_alive_ && !http10_;  // an HTTP/1.0 body ends with its connection
     queue_ += StreamHead(exchange_->request(), head, parts_.pages, Framing());
     head.body.empty() ? WriteQueue() : SendChunk(head.body);
   }
@@ -121,7 +121,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     if (!http10_) fmt::format_to(std::back_inserter(queue_), "{:x}\r\n", data.size());
     queue_ += data;
     if (!http10_) queue_ += "\r\n";
-    // A client that reads slower than its stream grows.
+    // The client reads more slowly than its stream grows.
     queue_.size() > limits::kHttpStreamQueueBytesMax ? CutOff() : WriteQueue();
   }
 
@@ -134,7 +134,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void Break() override {
     NUMOE_CHECK(streaming_ && !answered_);
     Log(status_);
-    gone_ = nullptr;  // who breaks it knows
+    gone_ = nullptr;  // the caller knows that the exchange ends
     Close();
   }
 
@@ -145,7 +145,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   }
 
  private:
-  // What comes of an operation; nothing does once the connection is closed.
+  // Wraps the completion of an operation, so that nothing happens once the connection is closed.
   template <typename Then>
   auto IfOpen(Then then) {
     return
@@ -158,7 +158,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     timer.expires_after(limit);
     timer.async_wait([weak = this->weak_from_this(), &timer, then](beast::error_code error) {
       const auto self = weak.lock();
-      // One that is called off when it has run out already may still come here.
+      // A timer that is called off after it has expired may still call this.
       if (self != nullptr && !self->closed_ && !error && timer.expiry() <= Clock::now())
         (self.get()->*then)();
     });
@@ -175,10 +175,10 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     OnHeadBytes();
   }
 
-  // A piece as large as what is there already: heads are small, and bodies may not be.
+  // Reads up to twice what the last read returned, because heads are small and bodies may be large.
   void ReadMore(void (Connection::*then)()) {
     const size_t room = buffer_.max_size() - buffer_.size();
-    NUMOE_CHECK_GT(room, 0u) << "heads and bodies have been bounded";
+    NUMOE_CHECK_GT(room, 0u) << "the sizes of heads and bodies are limited";
     const size_t wanted = std::clamp(last_read_ * 2, limits::kHttpWatchBytes, limits::kHttpHeaderBytesMax);
     stream_.async_read_some(buffer_.prepare(std::min(room, wanted)),
                             IfOpen([then](Connection& c, beast::error_code error, size_t bytes) {
@@ -202,14 +202,15 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     NUMOE_CHECK(exchange_ == nullptr && answering_.use_count() == 0) << "one request at a time";
     ++round_;
     started_ = Clock::now();
-    answered_ = streaming_ = asks_ = false;
+    answered_ = streaming_ = busy_ = false;
     tokens_ = -1;
     failure_.clear();
     admission_.Begin();
     exchange_ = std::make_shared<Answer>(this->shared_from_this(), std::move(request), round_, parts_.bodies);
   }
 
-  // Where the next request begins may be another place for whoever forwarded this one.
+  // A proxy that has forwarded this request may see the beginning of the next one elsewhere, so the
+  // connection is not used again.
   void Refuse(const ApiError& error) {
     if (exchange_ == nullptr) Begin({.id = NewRequestId()});
     keep_alive_ = false;
@@ -217,9 +218,9 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     ReplyError(error);
   }
 
-  // Who may not ask, or asks for what is not there or takes no body, is answered at once. A body that is on
-  // its way then ends the connection unread. The connection gives way to others until a whole request is let
-  // in.
+  // Requests that may not be made, that ask for an unknown path, or whose route takes no body are answered at
+  // once. If a body was announced, the connection then ends without reading it. The connection can be evicted
+  // until a complete request has been admitted.
   void OnHead(RequestHead head) {
     const AnnouncedBody body = head.body;
     const std::string_view go_on = head.awaits_continue ? kContinue : "";
@@ -229,34 +230,34 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     std::optional<HttpReply> refusal = admission_.Enter(*exchange_, body);
     const bool let_in = !refusal && !admission_.route()->open;
     if (let_in && body.any()) {
-      if (!parts_.connections->Await(this)) return Close();
+      if (!parts_.connections->SetReadingBody(this)) return Close();
       body_.emplace(body, admission_.route()->body_max);
       queue_ += go_on;
       WriteQueue();
       return OnBodyBytes();
     }
-    if (let_in && !Ask()) return Close();
+    if (let_in && !BecomeBusy()) return Close();
     keep_alive_ = keep_alive_ && !body.any();
     BeginAnswering();
     if (!body.any()) WatchClient();
     refusal ? Reply(*std::move(refusal)) : admission_.route()->handle(exchange_);
   }
 
-  bool Ask() {
-    asks_ = parts_.connections->Ask(this);
-    return asks_;
+  bool BecomeBusy() {
+    busy_ = parts_.connections->SetBusy(this);
+    return busy_;
   }
 
   void OnBodyBytes() {
     if (body_->state() == RequestBody::State::kMore) buffer_.consume(body_->Take(Buffered()));
     if (body_->state() == RequestBody::State::kMalformed) {
-      return Refuse(
-          BadRequest("", "a chunk of the request's body, or a trailer, is not as RFC 9112, 7.1, has it"));
+      return Refuse(BadRequest(
+          "", "a chunk or a trailer of the request's body does not have the form of RFC 9112, 7.1"));
     }
     if (body_->state() == RequestBody::State::kTooLarge) return Refuse(admission_.TooLarge());
     if (!exchange_->body_share().Grow(body_->text().size())) return Refuse(admission_.NoRoomForBody());
     if (body_->state() == RequestBody::State::kMore) return ReadMore(&Connection::OnBodyBytes);
-    if (!Ask()) return Close();
+    if (!BecomeBusy()) return Close();
     exchange_->incoming().body = std::move(body_->text());
     body_.reset();
     BeginAnswering();
@@ -264,7 +265,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     admission_.route()->handle(exchange_);
   }
 
-  // Until the answer's last byte is the system's, or nobody is there to get it.
+  // Counts the answer until the operating system has its last byte, or the client has gone.
   void BeginAnswering() {
     NUMOE_CHECK_EQ(answering_.use_count(), 0);
     CallOff(read_timer_);
@@ -272,14 +273,14 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     answering_ = std::shared_ptr<void>(nullptr, [count = parts_.answering](void*) { count->fetch_sub(1); });
   }
 
-  // What comes while a request is answered belongs to the next one; that nothing can come means that the
-  // client has gone, also if it had sent something ahead.
+  // Reads while a request is answered. Bytes that arrive belong to the next request; an error means that the
+  // client has gone, even if it had sent something in advance.
   void WatchClient() {
     NUMOE_CHECK(!watching_ && !closed_) << "one read at a time";
     watching_ = true;
-    // It has held the last request, and will mostly hold nothing for as long as a stream takes.
+    // The buffer has held the last request, and will mostly stay empty for the duration of a stream.
     if (buffer_.size() == 0) buffer_.shrink_to_fit();
-    // A full buffer reads nothing, and is found too full at once.
+    // With a full buffer this reads nothing, and OnWatched finds at once that the client has sent too much.
     const size_t room = std::min(limits::kHttpWatchBytes, buffer_.max_size() - buffer_.size());
     stream_.async_read_some(buffer_.prepare(room), IfOpen([](Connection& c, beast::error_code error,
                                                              size_t bytes) { c.OnWatched(error, bytes); }));
@@ -295,8 +296,8 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     buffer_.size() <= limits::kHttpAheadBytesMax ? WatchClient() : Close();
   }
 
-  // The client sends no more; what it is sent now tells whether it still reads (connection.h). False: it
-  // counts as gone.
+  // The client has finished sending. The bytes that it is sent now show whether it still reads
+  // (connection.h). Returns false if it counts as gone.
   bool OnHalfClosed() {
     if (std::is_same_v<Stream, TlsStream> || (idle_ && buffer_.size() == 0)) return false;
     if (!answered_ && !streaming_) {
@@ -312,7 +313,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     return true;
   }
 
-  // The client has not taken what it was sent.
+  // Closes the connection of a client that does not read what it is sent.
   void CutOff() {
     if (exchange_ == nullptr) return Close();
     parts_.metrics.Add(CounterId::kHttpAnswersCut);
@@ -322,10 +323,10 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     Close();
   }
 
-  // However a connection ends: who makes its answer is told, once, that nobody will take it.
+  // Ends the connection for any reason; the handler of an incomplete answer is told once.
   void Close() {
     if (std::exchange(closed_, true)) return;
-    parts_.connections->Leave(this);
+    parts_.connections->Remove(this);
     ++round_;
     idle_ = false;
     if (auto gone = std::exchange(gone_, nullptr); gone != nullptr) gone();
@@ -340,13 +341,13 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   void Answered(int status) {
     answered_ = true;
     CallOff(read_timer_);
-    admission_.Leave();  // before the client has the answer, which may ask again at once
+    admission_.Leave();  // before the client can have the answer and send its next request
     gone_ = nullptr;
     Log(status);
     WriteQueue();
   }
 
-  // One packet for what has gathered.
+  // Writes everything that is queued as one packet.
   void WriteQueue() {
     if (writing_) return;
     if (queue_.empty()) {
@@ -356,7 +357,7 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     }
     writing_ = true;
     auto data = std::make_shared<std::string>(std::exchange(queue_, {}));
-    Limit(write_timer_, WriteTimeout(parts_.options, asks_), &Connection::CutOff);
+    Limit(write_timer_, WriteTimeout(parts_.options, busy_), &Connection::CutOff);
     asio::async_write(stream_, asio::buffer(*data),
                       IfOpen([data](Connection& c, beast::error_code error, size_t) {
                         c.writing_ = false;
@@ -370,22 +371,21 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
     exchange_.reset();
     answering_.reset();
     admission_.Leave();
-    parts_.connections->Rest(this);
+    parts_.connections->SetIdle(this);
     ++round_;
     if (!keep_alive_) return watching_ ? Close() : Linger();
     idle_ = true;
     if (!watching_) return Next();
     if (buffer_.size() == 0) return Limit(read_timer_, seconds(limits::kHttpIdleTimeoutSeconds));
-    // The next request, or its beginning, is here: the read that waits for more is called off, and goes on
-    // with it. Over TLS it may stay for the rest of a record, which is waited for no longer than for a
-    // request.
+    // The next request, or its beginning, has arrived: cancel the pending read; OnWatched then continues with
+    // these bytes. Over TLS the read may wait for the rest of a record, but no longer than for a request.
     Limit(read_timer_, ReadTimeout(parts_.options, spare_));
     beast::error_code ignored;
     beast::get_lowest_layer(stream_).cancel(ignored);
   }
 
-  // What the client still sends is read and dropped for a while: closing at once would reset the connection
-  // and could take the answer with it.
+  // Reads and drops what the client still sends for a while: closing at once would reset the connection, and
+  // the client could lose the answer.
   void Linger() {
     beast::error_code ignored;
     beast::get_lowest_layer(stream_).shutdown(tcp::socket::shutdown_send, ignored);
@@ -417,31 +417,31 @@ class Connection final : public std::enable_shared_from_this<Connection<Stream>>
   asio::steady_timer write_timer_;
   beast::flat_buffer buffer_{limits::kHttpHeaderBytesMax + limits::kHttpAheadBytesMax};
   HeadReader heads_;
-  size_t last_read_ = 0;  // bytes that came at once
-  const bool spare_;      // beyond --max-connections: one request, and soon
+  size_t last_read_ = 0;  // bytes that the last read returned
+  const bool spare_;      // exceeds --max-connections: one request, with a short time limit
   bool closed_ = false;
   bool keep_alive_ = true;
   bool idle_ = false;         // between requests
-  bool watching_ = false;     // a read is pending while a request is answered, or after
-  bool half_closed_ = false;  // the client sends no more, and has not gone as far as is known
+  bool watching_ = false;     // a read that began while a request was answered is pending
+  bool half_closed_ = false;  // the client has finished sending, and may still read
 
-  // The request that is answered now.
+  // The state of the current request.
   std::shared_ptr<Answer> exchange_;
   std::shared_ptr<void> answering_;
-  std::optional<RequestBody> body_;  // while it comes
+  std::optional<RequestBody> body_;  // while it arrives
   bool http10_ = false;
   Admission admission_;
   std::function<void()> gone_;
   std::function<void()> sent_;
   Clock::time_point started_;
   uint64_t round_ = 0;
-  bool asks_ = false;  // it was let in and is whole: the connection does not give way
+  bool busy_ = false;  // the request is admitted and complete: the connection is not evicted
   bool answered_ = false;
   bool streaming_ = false;
   int status_ = 0;       // of the stream
-  int tokens_ = -1;      // nobody has counted any
-  std::string failure_;  // behind the status
-  std::string queue_;    // not yet handed to the socket
+  int tokens_ = -1;      // -1: no handler has counted tokens
+  std::string failure_;  // what went wrong after the status had been sent
+  std::string queue_;    // not yet given to the socket
   bool writing_ = false;
 };
 

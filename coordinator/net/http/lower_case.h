@@ -1,6 +1,7 @@
-// LowerCase: text whose ASCII letters do not count by their case: names of headers, schemes and hosts.
+// LowerCase: converts ASCII letters to lower case, for names whose case does not matter: headers, schemes,
+// hosts.
 //
-// Other bytes stay as they are. Pure function.
+// Other bytes are not changed. Pure function.
 #pragma once
 
 #include <algorithm>

@@ -22,7 +22,7 @@ using ResponseHead = http::response<http::empty_body>;
 constexpr unsigned kHttp11 = 11;
 constexpr char kEveryMethod[] = "DELETE, GET, HEAD, OPTIONS, POST";
 
-// RFC 9110, 5.6.7. Not by strftime, whose names are those of a locale.
+// The date as RFC 9110, 5.6.7, defines it; strftime would use the names of a locale.
 std::string DateNow() {
   constexpr std::array<const char*, 7> kDays = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr std::array<const char*, 12> kMonths = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -40,7 +40,8 @@ void AddCorsHeaders(const HttpRequest& request, const PageOrigins& pages, Respon
   if (allowed.empty()) return;
   response.set(http::field::access_control_allow_origin, allowed);
   if (allowed != "*") response.set(http::field::vary, "Origin");
-  response.set(http::field::access_control_expose_headers, "x-request-id, retry-after");
+  response.set(http::field::access_control_expose_headers,
+               "x-request-id, retry-after, x-numoe-ignored-fields");
 }
 
 ResponseHead HeadOf(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
@@ -54,7 +55,7 @@ ResponseHead HeadOf(const HttpRequest& request, const HttpReply& reply, const Pa
   for (const auto& [name, value] : reply.headers) response.set(name, value);
   AddCorsHeaders(request, pages, response);
   if (!framing.keep_alive) response.set(http::field::connection, "close");
-  // HTTP/1.0 keeps no connection that does not say so.
+  // An HTTP/1.0 connection is kept only if the answer says so.
   if (framing.keep_alive && framing.http10) response.set(http::field::connection, "keep-alive");
   return response;
 }
@@ -65,7 +66,8 @@ std::string TextOf(const ResponseHead& response) {
   return std::move(head).str();
 }
 
-// It goes into logs, traces and other services' headers, so it has visible ASCII characters only.
+// The id is written to logs, traces and other servers' headers, so only visible ASCII characters are
+// accepted.
 bool IsRequestId(std::string_view id) {
   return !id.empty() && id.size() <= limits::kHttpRequestIdBytesMax &&
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
@@ -95,7 +97,7 @@ HttpReply EventStream() {
   return {
       .body = "",
       .type = "text/event-stream; charset=utf-8",
-      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};  // nginx would gather events
+      .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};  // nginx would delay events
 }
 
 HttpReply OptionsReply(const HttpRequest& request, const std::string& methods) {
@@ -113,7 +115,7 @@ HttpReply OptionsReply(const HttpRequest& request, const std::string& methods) {
 std::string WholeAnswer(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
                         AnswerFraming framing) {
   ResponseHead head = HeadOf(request, reply, pages, framing);
-  // RFC 9110, 8.6: 204 has no length; HEAD and 304 tell the length of what they leave out.
+  // RFC 9110, 8.6: 204 has no length; HEAD and 304 have the length of the body that they leave out.
   if (reply.status == 204) return TextOf(head);
   head.content_length(reply.body.size());
   return request.method == "HEAD" || reply.status == 304 ? TextOf(head) : TextOf(head) + reply.body;
@@ -121,7 +123,7 @@ std::string WholeAnswer(const HttpRequest& request, const HttpReply& reply, cons
 
 std::string StreamHead(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
                        AnswerFraming framing) {
-  NUMOE_CHECK(!framing.http10 || !framing.keep_alive) << "the body ends with the connection";
+  NUMOE_CHECK(!framing.http10 || !framing.keep_alive) << "an HTTP/1.0 body ends with its connection";
   ResponseHead head = HeadOf(request, reply, pages, framing);
   if (!framing.http10) head.chunked(true);
   return TextOf(head);

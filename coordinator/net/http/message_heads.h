@@ -1,7 +1,7 @@
-// The heads of HTTP messages: what a request's says, headers that every response has, those of CORS, and how
-// the body's end is told.
+// The heads of HTTP messages: a request is made from its head, and responses get their common headers, the
+// headers of CORS and the header that tells where the body ends.
 //
-// Pure functions, except that a request without an id gets a random one, and that answers have the time.
+// Pure functions, except that a request without an id gets a random one, and that responses contain the time.
 #pragma once
 
 #include <string>
@@ -15,18 +15,18 @@ namespace numoe::net {
 std::string NewRequestId();
 /// The request without its body.
 HttpRequest RequestOf(RequestHead head);
-/// What a stream of server-sent events begins with.
+/// Status and headers of a stream of server-sent events.
 HttpReply EventStream();
-/// The answer to OPTIONS, of a browser that asks what a page may do, or of anybody. `methods`: of the path;
-/// "": it is not there.
+/// The answer to OPTIONS, for a browser that asks what a page may do, and for any other client. `methods` are
+/// those of the path; "" if the path does not exist.
 HttpReply OptionsReply(const HttpRequest& request, const std::string& methods);
 
-/// How the client's protocol is spoken.
+/// What the client's version of HTTP and its connection allow.
 struct AnswerFraming {
-  bool http10 = false;  // it knows no chunks: a stream ends with its connection
+  bool http10 = false;  // the client knows no chunks: a stream ends with its connection
   bool keep_alive = false;
 };
-/// A whole answer.
+/// Head and body of a complete answer.
 std::string WholeAnswer(const HttpRequest& request, const HttpReply& reply, const PageOrigins& pages,
                         AnswerFraming framing);
 /// The status line and headers of an answer whose body follows in pieces.

@@ -1,7 +1,8 @@
-// MetricsText: what /metrics answers, with a limit on how often it is made.
+// MetricsText: the answers of /metrics, with a limit on how often the text is made.
 //
-// The route needs no key, and making the text takes milliseconds where there are many series. A few texts are
-// made in every 100 ms; a client that asks more often gets the last one of its form again. Thread-safe.
+// The route needs no key, and making the text takes milliseconds if there are many series. At most kMadeMax
+// texts are made in each window of 100 ms; further requests get the last text of the same format.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -19,10 +20,10 @@ class MetricsText {
   static constexpr int kMadeMax = 10;
   static constexpr std::chrono::milliseconds kWindow{100};
 
-  /// `metrics` outlives it.
+  /// `metrics` outlives this object.
   explicit MetricsText(const Metrics& metrics) : metrics_(metrics) {}
 
-  MetricsAnswer Get(ScrapeForm form,
+  MetricsAnswer Get(ScrapeFormat form,
                     std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now()) {
     const MutexLock lock(mutex_);
     if (now >= begun_ + kWindow) {
@@ -37,9 +38,10 @@ class MetricsText {
     return answer;
   }
 
-  /// To a scrape.
+  /// The reply to a scrape.
   HttpReply ReplyTo(const HttpRequest& request) {
-    MetricsAnswer answer = Get(FormFor(request.Header("accept"), request.Header("accept-encoding")));
+    MetricsAnswer answer =
+        Get(ChooseScrapeFormat(request.Header("accept"), request.Header("accept-encoding")));
     HttpReply reply{.body = std::move(answer.body), .type = std::move(answer.type)};
     reply.headers = {{"Vary", "Accept, Accept-Encoding"}};
     if (!answer.encoding.empty()) reply.headers.emplace_back("Content-Encoding", answer.encoding);
@@ -51,7 +53,7 @@ class MetricsText {
   Mutex mutex_;
   std::chrono::steady_clock::time_point begun_ ABSL_GUARDED_BY(mutex_);
   int made_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<std::pair<bool, bool>, MetricsAnswer> answers_ ABSL_GUARDED_BY(mutex_);  // by form
+  std::map<std::pair<bool, bool>, MetricsAnswer> answers_ ABSL_GUARDED_BY(mutex_);  // by (OpenMetrics, gzip)
 };
 
 }  // namespace numoe::net

@@ -26,7 +26,8 @@ struct WebOrigin {
   std::string default_port;
 };
 
-// What a page of the web has; none: "null", or what has no server, as an installed program's own page.
+// Returns the origin of a page of the web; nullopt for "null" and for origins without a server, such as the
+// page of an installed program.
 std::optional<WebOrigin> ReadWebOrigin(std::string_view origin) {
   for (const auto& [scheme, port] : {std::pair("http://", "80"), std::pair("https://", "443")}) {
     if (!origin.starts_with(scheme)) continue;
@@ -36,7 +37,8 @@ std::optional<WebOrigin> ReadWebOrigin(std::string_view origin) {
   return std::nullopt;
 }
 
-// Behind what ends TLS the scheme is another one, and a usual port is left out.
+// Whether a page comes from this server. The scheme is not compared, because a proxy may end TLS; a port that
+// is left out is the scheme's default port.
 bool IsOwn(const WebOrigin& origin, const std::string& asked) {
   const auto server = ReadAuthority(asked);
   if (!server || server->host.empty() || server->host != origin.server.host) return false;
@@ -55,11 +57,12 @@ bool PageOrigins::MayAsk(const std::string& origin, const HttpRequest& request) 
   if (any_ || Has(listed_, origin)) return true;
   const auto web = ReadWebOrigin(origin);
   if (web) return IsOwn(*web, request.authority) || (listed_.empty() && IsLoopbackName(web->server.host));
-  // An extension or a desktop program, such as app://...: its user has installed it. "null" may be anybody's.
+  // An extension or a desktop program, such as app://..., was installed by the user. "null" may be any page.
   return listed_.empty() && origin.find("://") != std::string::npos && !origin.starts_with("http");
 }
 
-// A page's name that leads elsewhere is one of the public name service, which has a dot.
+// Whether the request uses a name of this host. A name that could resolve to another host comes from the
+// public name service and has a dot.
 bool PageOrigins::IsNamed(const HttpRequest& request) const {
   const auto asked = ReadAuthority(request.authority);
   if (!asked) return false;
@@ -73,26 +76,28 @@ bool PageOrigins::IsNamed(const HttpRequest& request) const {
 
 std::optional<ApiError> PageOrigins::Refusal(const HttpRequest& request) const {
   if (own_host_ && !any_ && !IsNamed(request)) {
-    return ApiError{.http_status = 421,
-                    .message = fmt::format(
-                        "this server has no API keys and answers to names of its own host only, such as "
-                        "localhost and 127.0.0.1, but was asked as {}; --allowed-origins http://NAME allows "
-                        "the name, --api-key-file any",
-                        Shown(request.authority)),
-                    .code = "misdirected_request"};
+    return ApiError{
+        .http_status = 421,
+        .message = fmt::format(
+            "this server has no API keys and accepts only requests to a name of its own host, such as "
+            "localhost or 127.0.0.1; this request is addressed to {}; start the server with "
+            "--allowed-origins http://NAME to allow this name, or with --api-key-file to allow any",
+            Shown(request.authority)),
+        .code = "misdirected_request"};
   }
   const std::string origin = LowerCase(request.Header("origin"));
   const std::string_view site = request.Header("sec-fetch-site");
   const bool foreign =
       origin.empty() ? site == "cross-site" && !any_ : site != "same-origin" && !MayAsk(origin, request);
   if (!foreign) return std::nullopt;
-  return ApiError{.http_status = 403,
-                  .message = fmt::format(
-                      "the web page's origin {} may not ask this server; --allowed-origins lists those "
-                      "that may",
-                      origin.empty() ? "(another site)" : Shown(origin)),
-                  .type = "permission_error",
-                  .code = "origin_not_allowed"};
+  return ApiError{
+      .http_status = 403,
+      .message = fmt::format(
+          "requests from web pages of the origin {} are refused; --allowed-origins lists the origins "
+          "that are allowed",
+          origin.empty() ? "(another site)" : Shown(origin)),
+      .type = "permission_error",
+      .code = "origin_not_allowed"};
 }
 
 std::string PageOrigins::Allowed(const HttpRequest& request) const {

@@ -1,12 +1,13 @@
-// PageOrigins: which web pages' requests are carried out, and which pages may read the answers (CORS).
+// PageOrigins: which web pages may send requests, and which may read the answers (CORS).
 //
-// A browser sends the requests of any page that its user opens, also to a server that only this host can
-// reach. So a page may ask a server without keys only if the server itself, a program of the user's host, or
-// an origin that --allowed-origins lists has made it. Where keys are asked for, a page of others can do
-// nothing without one, and all may ask unless a list says otherwise. What a browser sends is told by the
-// fields that no script can set (Fetch Standard, 4.6: Origin, Sec-Fetch-Site); programs send none of them.
-// A server of this host without keys is also asked by its right name: a page whose own name leads to this
-// host (DNS rebinding) would be its own origin, unless TLS tells the browser the server's name. Immutable.
+// A browser sends the requests of every page that its user opens, even to a server that only this host can
+// reach. Therefore a page may use a server without keys only if it comes from the server itself, from a
+// program on the user's host, or from an origin that --allowed-origins lists. A server with keys accepts
+// requests from every page unless a list says otherwise, since a foreign page can do nothing without a key.
+// Browsers identify themselves by headers that no script can set (Fetch Standard, 4.6: Origin,
+// Sec-Fetch-Site); other programs send none of them. A local server without keys also checks the name by
+// which it is addressed: a page whose own name resolves to this host (DNS rebinding) would otherwise have the
+// server's own origin, unless TLS makes the browser check the server's name. Immutable.
 #pragma once
 
 #include <optional>
@@ -19,19 +20,20 @@
 namespace numoe::net {
 
 struct OriginRules {
-  std::vector<std::string> listed;  // of --allowed-origins; "*": all
-  bool keys = false;                // requests need one
-  bool loopback = false;            // only this host reaches the server
-  bool certified = false;           // TLS: browsers hold the server's name against its certificate
+  std::vector<std::string> listed;  // --allowed-origins; "*" means all
+  bool keys = false;                // requests need a key
+  bool loopback = false;            // only this host can reach the server
+  bool certified = false;           // TLS: browsers check the server's name against its certificate
 };
 
 class PageOrigins {
  public:
   explicit PageOrigins(const OriginRules& rules);
 
-  /// Why a request is not carried out: 421 by its name of the server, 403 by its page's origin.
+  /// Why a request is refused: 421 because of the name in its URL, 403 because of its page's origin; nullopt
+  /// if it is not.
   std::optional<ApiError> Refusal(const HttpRequest& request) const;
-  /// The value of Access-Control-Allow-Origin; "": the browser is told nothing.
+  /// The value of Access-Control-Allow-Origin; "" if the header is left out.
   std::string Allowed(const HttpRequest& request) const;
 
  private:
@@ -39,8 +41,8 @@ class PageOrigins {
   bool IsNamed(const HttpRequest& request) const;
 
   const std::vector<std::string> listed_;  // in lower case
-  const bool any_;
-  const bool own_host_;  // a server of this host without keys and TLS
+  const bool any_;                         // every origin is allowed
+  const bool own_host_;                    // a server of this host without keys and without TLS
 };
 
 }  // namespace numoe::net

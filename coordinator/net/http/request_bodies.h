@@ -1,10 +1,10 @@
 // RequestBodies: how many bytes of request bodies all connections of a server hold together, and when the
-// memory of large ones goes back to the system.
+// memory of large ones is returned to the operating system.
 //
-// A body takes its share of the budget as its bytes arrive, so that what a client only announces costs
-// nothing, and gives it back when it has been read. One API key's bodies take half of it at most, so that
-// there is always room for another's. Reading a large one (JSON, templates, tokens) takes many
-// times its bytes in small pieces, which the allocator keeps for the next; TrimMemory gives them back when
+// A body takes its share of the budget as its bytes arrive, so that a size that is only announced costs
+// nothing, and gives it back when it has been read. The bodies of one API key take at most half of the
+// budget, so that other keys always have room. Reading a large body (JSON, templates, tokens) takes many
+// times its size in small allocations, which the allocator keeps for later ones; TrimMemory returns them when
 // the request has ended. Thread-safe; a Share has one owner at a time.
 #pragma once
 
@@ -21,7 +21,7 @@ class RequestBodies {
  public:
   explicit RequestBodies(size_t bytes_max) : bytes_max_(bytes_max) {}
 
-  /// One request's part of the budget. Given back when released or destroyed.
+  /// One request's part of the budget, which Release and the destructor give back.
   class Share {
    public:
     explicit Share(std::shared_ptr<RequestBodies> bodies) : bodies_(std::move(bodies)) {}
@@ -29,11 +29,11 @@ class RequestBodies {
     Share& operator=(const Share&) = delete;
     ~Share();
 
-    /// Whose body it is; before it grows. 0: there are no keys.
+    /// Sets the tenant of the body; call it before Grow. 0: no keys are used.
     void BelongTo(int tenant) { tenant_ = tenant; }
-    /// The body has `bytes` by now, no fewer than before. false: the budget has no room for them.
+    /// Sets the size of what has arrived, which never decreases. Returns false if the budget has no room.
     bool Grow(size_t bytes);
-    /// Whoever has read the body has its memory from now on.
+    /// Gives the share back; the code that has read the body is responsible for its memory.
     void Release();
 
    private:
@@ -45,8 +45,8 @@ class RequestBodies {
 
   size_t bytes_max() const { return bytes_max_; }
   bool HasRoom(int tenant, size_t bytes) const;
-  /// Gives free memory back to the system if a request with a large body has ended since the last call, which
-  /// may take some tens of milliseconds; whether it did.
+  /// Returns free memory to the operating system if a request with a large body has ended since the last
+  /// call. That may take some tens of milliseconds. Returns whether it did so.
   bool TrimMemory();
 
  private:
@@ -55,7 +55,7 @@ class RequestBodies {
   const size_t bytes_max_;
   mutable Mutex mutex_;
   size_t held_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::map<int, size_t> held_by_ ABSL_GUARDED_BY(mutex_);  // [tenant]; only who holds any
+  std::map<int, size_t> held_by_ ABSL_GUARDED_BY(mutex_);  // [tenant]; only tenants that hold bytes
   std::atomic<bool> large_ended_{false};
 };
 

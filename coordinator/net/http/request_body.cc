@@ -9,7 +9,7 @@
 namespace numoe::net {
 namespace {
 
-constexpr size_t kSizeDigitsMax = 16;  // of 64 bits
+constexpr size_t kSizeDigitsMax = 16;  // hexadecimal digits of 64 bits
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 
@@ -20,7 +20,7 @@ RequestBody::RequestBody(AnnouncedBody announced, size_t bytes_max)
       chunked_(announced.chunked),
       part_(announced.chunked ? Part::kSize : Part::kData),
       missing_(announced.bytes) {
-  NUMOE_CHECK(chunked_ ? missing_ == 0 : missing_ <= bytes_max) << "the head was refused";
+  NUMOE_CHECK(chunked_ ? missing_ == 0 : missing_ <= bytes_max) << "larger bodies are refused by their head";
   if (!chunked_ && missing_ == 0) state_ = State::kWhole;
 }
 
@@ -55,7 +55,7 @@ bool RequestBody::TakeLine(std::string_view& bytes) {
   bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
   if (overhead_ + line_.size() > limits::kHttpHeaderBytesMax) state_ = State::kTooLarge;
   if (state_ != State::kMore || end == std::string_view::npos) return false;
-  // A CR elsewhere would be a line's end to others.
+  // Other programs could take a CR elsewhere for the end of a line.
   if (line_.find('\r') != line_.size() - 1 || line_.empty()) {
     state_ = State::kMalformed;
     return false;
@@ -84,7 +84,7 @@ RequestBody::State RequestBody::OnSize() {
   const auto read = std::from_chars(line_.data(), end, missing_, 16);
   const auto digits = static_cast<size_t>(read.ptr - line_.data());
   if (read.ec != std::errc() || digits > kSizeDigitsMax) return State::kMalformed;
-  // What stands behind the length is an extension, or nothing.
+  // The rest of the line after the length is an extension, or empty.
   const std::string_view extension = std::string_view(line_).substr(digits);
   const size_t mark = std::min(
       static_cast<size_t>(std::find_if_not(extension.begin(), extension.end(), IsBlank) - extension.begin()),

@@ -1,9 +1,9 @@
-// RequestBody: a request's body, read from its bytes however they are cut: of a known length, or in chunks
+// RequestBody: reads a request's body from pieces of any size: a body of a known length, or one in chunks
 // (RFC 9112, 7.1).
 //
-// Strict as request_head.h is, and for the same reason: chunk lines and trailers end in CR LF, and have the
-// form that the RFC gives them. What they say besides the length is dropped, and bounded for all of a body
-// together. Memory grows with what has come, and not with what was announced. One thread.
+// As strict as request_head.h, for the same reason: chunk lines and trailers must end in CR LF and have the
+// form that the RFC defines. Everything in them except the lengths is dropped, and its size is limited for
+// the whole body. Memory grows with the bytes that have arrived, not with the announced length. One thread.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ class RequestBody {
  public:
   enum class State : uint8_t { kMore, kWhole, kMalformed, kTooLarge };
 
-  /// `bytes_max`: of the body; a known length is within it.
+  /// `bytes_max` limits the size of the body. REQUIRES: a known length does not exceed it.
   RequestBody(AnnouncedBody announced, size_t bytes_max);
 
-  /// Reads on; returns how many of `bytes` belong to the body. REQUIRES: state() is kMore.
+  /// Continues reading; returns how many of `bytes` belong to the body. REQUIRES: state() is kMore.
   size_t Take(std::string_view bytes);
   State state() const { return state_; }
   std::string& text() { return text_; }
@@ -31,7 +31,8 @@ class RequestBody {
   enum class Part : uint8_t { kSize, kData, kDataEnd, kTrailer };
 
   void TakeData(std::string_view& bytes);
-  /// Up to the end of the chunk's or trailer's line; false: it has not all come, or is none.
+  /// Reads up to the end of a chunk's or trailer's line; returns false if the line is incomplete or
+  /// malformed.
   bool TakeLine(std::string_view& bytes);
   State OnLine();
   State OnSize();
@@ -41,9 +42,9 @@ class RequestBody {
   State state_ = State::kMore;
   Part part_;
   std::string text_;
-  std::string line_;      // as far as it has come
-  uint64_t missing_ = 0;  // of the known length, or of this chunk
-  size_t overhead_ = 0;   // of all lines but the chunks' lengths
+  std::string line_;      // the part that has arrived
+  uint64_t missing_ = 0;  // bytes of the known length, or of this chunk
+  size_t overhead_ = 0;   // bytes of all lines except the chunks' lengths
 };
 
 }  // namespace numoe::net

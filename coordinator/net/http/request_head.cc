@@ -39,7 +39,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// Up to the next CR LF, which is taken, too. REQUIRES: there is one.
+// Takes the bytes up to the next CR LF, and the CR LF. REQUIRES: there is one.
 std::string_view TakeLine(std::string_view& bytes) {
   const size_t end = bytes.find("\r\n");
   NUMOE_CHECK(end != std::string_view::npos);
@@ -73,20 +73,21 @@ Wrong ReadVersion(std::string_view version, RequestHead& head) {
   if (!is_version)
     return Malformed(fmt::format("the request line ends in {}; expected HTTP/1.1", Shown(version)));
   if (number[0] != '1')
-    return Refusal(505, fmt::format("{} is not served; expected HTTP/1.1 or HTTP/1.0", Shown(version)));
+    return Refusal(505, fmt::format("{} is not supported; expected HTTP/1.1 or HTTP/1.0", Shown(version)));
   head.http10 = number[2] == '0';
   return std::nullopt;
 }
 
-// "http://HOST[:PORT]/path?query": what it names, and the rest as the usual form has it.
+// Reads "http://HOST[:PORT]/path?query": sets the authority, and a target in the usual form.
 Wrong ReadAbsoluteTarget(std::string_view target, RequestHead& head) {
   constexpr std::string_view kMark = "://";
   const size_t mark = target.find(kMark);
   const std::string scheme = LowerCase(target.substr(0, mark));
   if (mark == std::string_view::npos || (scheme != "http" && scheme != "https")) {
-    return Malformed(fmt::format(
-        "the request target {}: expected a path that begins with '/', or a whole http:// or https:// URL",
-        Shown(target)));
+    return Malformed(
+        fmt::format("the request target is {}; expected a path that begins with '/', or a complete http:// "
+                    "or https:// URL",
+                    Shown(target)));
   }
   target.remove_prefix(mark + kMark.size());
   const size_t end = std::min(target.find_first_of("/?"), target.size());
@@ -104,13 +105,12 @@ Wrong ReadAbsoluteTarget(std::string_view target, RequestHead& head) {
 Wrong ReadTarget(std::string_view target, RequestHead& head) {
   const auto is_visible = [](unsigned char c) { return c > ' ' && c != 0x7f && c != '#'; };
   if (target.empty() || !std::all_of(target.begin(), target.end(), is_visible)) {
-    return Malformed(
-        fmt::format("the request target {}: expected one without spaces, control characters and '#'; they "
-                    "are written as %20 and the like",
-                    Shown(target)));
+    return Malformed(fmt::format(
+        "the request target is {}; expected one without spaces, control characters and '#', which "
+        "must be percent-encoded, as in %20",
+        Shown(target)));
   }
-  if (head.method == "CONNECT")
-    return Refusal(501, "CONNECT is not served: this server opens no tunnels to others");
+  if (head.method == "CONNECT") return Refusal(501, "CONNECT is not supported: this server is not a proxy");
   if (target[0] != '/' && !(target == "*" && head.method == "OPTIONS"))
     return ReadAbsoluteTarget(target, head);
   head.target = std::string(target);
@@ -121,7 +121,8 @@ Wrong ReadRequestLine(std::string_view line, RequestHead& head) {
   const size_t first = line.find(' '), last = line.rfind(' ');
   if (first == last || !IsToken(line.substr(0, first))) {
     return Malformed(fmt::format(
-        "the request line {}: expected METHOD TARGET HTTP/1.1 with one space between them", Shown(line)));
+        "the request line is {}; expected METHOD TARGET HTTP/1.1 with one space between the parts",
+        Shown(line)));
   }
   head.method = std::string(line.substr(0, first));
   if (Wrong wrong = ReadVersion(line.substr(last + 1), head)) return wrong;
@@ -135,7 +136,7 @@ Wrong ReadFields(std::string_view bytes, Fields& fields) {
           "a header field is continued on a line that begins with a space; expected it on one line");
     if (!IsFieldLine(line))
       return Malformed(fmt::format(
-          "the header line {}: expected NAME: VALUE, without a space before the colon", Shown(line)));
+          "the header line is {}; expected NAME: VALUE, without a space before the colon", Shown(line)));
     const size_t colon = line.find(':');
     fields.emplace_back(LowerCase(line.substr(0, colon)), Trim(line.substr(colon + 1)));
   }
@@ -145,30 +146,29 @@ Wrong ReadFields(std::string_view bytes, Fields& fields) {
 Wrong ReadHost(RequestHead& head) {
   const auto hosts = ValuesOf(head.fields, "host");
   if (hosts.size() > 1 || (hosts.empty() && !head.http10))
-    return Malformed(fmt::format("the request has {} Host headers: expected one", hosts.size()));
+    return Malformed(fmt::format("the request has {} Host headers; expected one", hosts.size()));
   if (hosts.empty()) return std::nullopt;
   if (!ReadAuthority(hosts[0]))
-    return Malformed(fmt::format("the Host header {}: expected HOST or HOST:PORT", Shown(hosts[0])));
+    return Malformed(fmt::format("the Host header is {}; expected HOST or HOST:PORT", Shown(hosts[0])));
   if (head.authority.empty()) head.authority = std::string(hosts[0]);
   return std::nullopt;
 }
 
-// RFC 9112, 6.1 and 6.3: nobody but who knows the last coding can tell where the body ends.
+// RFC 9112, 6.1 and 6.3: only a program that knows the last coding can tell where the body ends.
 Wrong ReadTransferCoding(RequestHead& head) {
   const auto lines = ValuesOf(head.fields, "transfer-encoding");
   if (lines.empty()) return std::nullopt;
   if (lines.size() > 1)
-    return Malformed(fmt::format("the request has {} Transfer-Encoding headers: expected one", lines.size()));
-  if (head.http10) return Malformed("HTTP/1.0 has no Transfer-Encoding: expected Content-Length");
+    return Malformed(fmt::format("the request has {} Transfer-Encoding headers; expected one", lines.size()));
+  if (head.http10) return Malformed("HTTP/1.0 has no Transfer-Encoding; expected Content-Length");
   if (!ValuesOf(head.fields, "content-length").empty())
-    return Malformed("the request has Transfer-Encoding and Content-Length: expected one of them");
+    return Malformed("the request has Transfer-Encoding and Content-Length; expected only one of them");
   const std::vector<std::string> codings = ListOf(lines[0]);
   const bool once = std::count(codings.begin(), codings.end(), "chunked") == 1 && codings.back() == "chunked";
   if (!once || !std::all_of(codings.begin(), codings.end(), IsToken))
-    return Malformed(
-        fmt::format("the Transfer-Encoding header: expected chunked, found {}", Shown(lines[0])));
+    return Malformed(fmt::format("the Transfer-Encoding header is {}; expected chunked", Shown(lines[0])));
   if (codings.size() > 1) {
-    return Refusal(501, fmt::format("the Transfer-Encoding {} is not understood; expected chunked alone",
+    return Refusal(501, fmt::format("the Transfer-Encoding {} is not supported; expected only chunked",
                                     Shown(lines[0])));
   }
   head.body.chunked = true;
@@ -180,13 +180,12 @@ Wrong ReadLength(RequestHead& head) {
   if (lengths.empty()) return std::nullopt;
   const char* const end = lengths[0].data() + lengths[0].size();
   const auto read = std::from_chars(lengths[0].data(), end, head.body.bytes);
-  // A sign is no digit, and from_chars takes '-' for signed numbers alone.
+  // from_chars accepts '-' only for signed numbers and never '+', so a sign is refused.
   if (lengths.size() == 1 && read.ec == std::errc() && read.ptr == end) return std::nullopt;
   return Malformed(
       lengths.size() > 1
-          ? fmt::format("the request has {} Content-Length headers: expected one", lengths.size())
-          : fmt::format("the Content-Length header: expected a number of bytes, found {}",
-                        Shown(lengths[0])));
+          ? fmt::format("the request has {} Content-Length headers; expected one", lengths.size())
+          : fmt::format("the Content-Length header is {}; expected a number of bytes", Shown(lengths[0])));
 }
 
 void ReadConnection(RequestHead& head) {
@@ -201,10 +200,10 @@ void ReadConnection(RequestHead& head) {
 }
 
 Wrong ReadExpectation(RequestHead& head) {
-  if (head.http10) return std::nullopt;  // RFC 9110, 10.1.1: it knows no interim answers
+  if (head.http10) return std::nullopt;  // RFC 9110, 10.1.1: HTTP/1.0 has no interim answers
   for (const std::string_view expected : ValuesOf(head.fields, "expect")) {
     if (LowerCase(expected) != "100-continue")
-      return Refusal(417, fmt::format("the Expect header: expected 100-continue, found {}", Shown(expected)));
+      return Refusal(417, fmt::format("the Expect header is {}; expected 100-continue", Shown(expected)));
     head.awaits_continue = true;
   }
   return std::nullopt;
@@ -218,22 +217,23 @@ ApiError HeadTooLarge(std::string_view bytes) {
           .code = "request_too_large"};
 }
 
-// The length of the head that `bytes` begin with, its empty line included; 0: not all of it is there. The
-// first `looked` bytes were looked at before. An error as soon as what is there can begin no head.
+// Returns the length of the head at the beginning of `bytes`, including its empty line; 0 if the head is
+// incomplete. The first `looked` bytes were checked by an earlier call. Returns an error as soon as the bytes
+// cannot begin a head.
 std::variant<size_t, ApiError> FindHead(std::string_view bytes, size_t looked) {
   NUMOE_CHECK_LE(looked, bytes.size());
-  // A CR that was the last byte waits for what follows it.
+  // Begins one byte earlier, because a CR at the end is checked together with the next byte.
   for (size_t i = looked > 0 ? looked - 1 : 0; i < bytes.size(); ++i) {
     const bool after_cr = i > 0 && bytes[i - 1] == '\r';
     if (after_cr != (bytes[i] == '\n'))
-      return Malformed("a line of the request's head does not end in CR LF, as HTTP/1.1 has it");
+      return Malformed("a line of the request's head does not end in CR LF, which HTTP/1.1 requires");
     if (bytes[i] == '\n') {
       if (i >= 3 && bytes[i - 3] == '\r') return i + 1;
-      RequestHead head;  // no more is waited for behind a line that begins no request
+      RequestHead head;  // checks the request line at once, without waiting for the rest of the head
       if (bytes.find('\n') == i)
         if (Wrong wrong = ReadRequestLine(bytes.substr(0, i - 1), head)) return *std::move(wrong);
     } else if (bytes[i] != '\r' && IsControl(static_cast<unsigned char>(bytes[i]))) {
-      return Malformed(fmt::format("the request's head has the control character {:#04x}",
+      return Malformed(fmt::format("the request's head contains the control character {:#04x}; expected none",
                                    static_cast<unsigned char>(bytes[i])));
     }
   }
@@ -268,7 +268,7 @@ std::string Shown(std::string_view text) {
 }
 
 std::optional<std::variant<RequestHead, ApiError>> HeadReader::Read(std::string_view bytes, size_t& used) {
-  // Empty lines before a request are passed over (RFC 9112, 2.2).
+  // Empty lines before a request are skipped (RFC 9112, 2.2).
   while (bytes.starts_with("\r\n")) {
     bytes.remove_prefix(2);
     used += 2;

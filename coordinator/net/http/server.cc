@@ -84,7 +84,7 @@ class BeastServer final : public Server {
 
   absl::Status Prepare() {
     if (options_.tls_certificate.empty() != options_.tls_key.empty())
-      return absl::InvalidArgumentError("--ssl-certfile and --ssl-keyfile: expected both or neither");
+      return absl::InvalidArgumentError("--ssl-certfile and --ssl-keyfile: expected both or neither of them");
     if (!options_.tls_certificate.empty()) {
       ASSIGN_OR_RETURN(tls_, LoadTls(options_));
       SayTls("");
@@ -125,13 +125,13 @@ class BeastServer final : public Server {
     const std::string where = fmt::format("{}:{}", options_.host, port_);
     return IsLoopbackName(options_.host)
                ? where +
-                     ", which only this host reaches; --host 0.0.0.0 is reached by others, and "
-                     "--api-key-file says who may ask"
+                     ", which only this host reaches; --host 0.0.0.0 serves other hosts as well, and "
+                     "--api-key-file limits who may use it"
                : where;
   }
 
  private:
-  // A server that anybody may ask is for programs of its own host, unless the flag says otherwise.
+  // A server without keys serves only programs on its own host, unless --host says otherwise.
   static ServerOptions WithHost(ServerOptions options, const Access& access) {
     if (options.host.empty()) options.host = access.guarded() ? "0.0.0.0" : "127.0.0.1";
     return options;
@@ -146,13 +146,15 @@ class BeastServer final : public Server {
     boost::system::error_code error;
     const asio::ip::address address = asio::ip::make_address(options_.host, error);
     if (error)
-      return Fail("not an IP address; expected one, such as 127.0.0.1 (this host alone) or 0.0.0.0 (all)",
-                  error);
+      return Fail(
+          "this is not an IP address; expected one, such as 127.0.0.1 (only this host) or 0.0.0.0 (all)",
+          error);
     const tcp::endpoint endpoint(address, static_cast<uint16_t>(options_.port));
     acceptor_.open(endpoint.protocol(), error);
     if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
-    if (error) return Fail("cannot bind; is another server on this port? --port=0 takes a free one", error);
+    if (error)
+      return Fail("cannot bind; is another server using this port? --port=0 selects a free one", error);
     port_ = acceptor_.local_endpoint(error).port();
     return absl::OkStatus();
   }
@@ -161,7 +163,7 @@ class BeastServer final : public Server {
     const auto usual = static_cast<size_t>(options_.connections_max);
     const size_t most = usual + limits::kHttpSpareConnections, open = parts_.connections->size();
     if (open >= most)
-      return AcceptLater(fmt::format("{} are open, expected at most --max-connections={} and {} spare ones",
+      return AcceptLater(fmt::format("{} are open; expected at most --max-connections={} and {} spare ones",
                                      open, usual, limits::kHttpSpareConnections));
     waits_ = waits_ && open >= usual;
     acceptor_.async_accept(asio::make_strand(context_),
@@ -175,11 +177,11 @@ class BeastServer final : public Server {
                            });
   }
 
-  // Too many connections, or no descriptor for another: trying again at once would keep a core busy until
-  // some are free. Clients wait in the system's queue.
+  // Called if there are too many connections, or no descriptor for another one: trying again at once would
+  // keep a core busy until some are free. Meanwhile clients wait in the operating system's queue.
   void AcceptLater(const std::string& why) {
     if (!acceptor_.is_open()) return;
-    if (!waits_) LogWarning("connections wait to be accepted: {}", why);
+    if (!waits_) LogWarning("new connections wait to be accepted: {}", why);
     waits_ = true;
     pause_.expires_after(std::chrono::milliseconds(100));
     pause_.async_wait([this](boost::system::error_code cancelled) {
@@ -187,8 +189,8 @@ class BeastServer final : public Server {
     });
   }
 
-  // A new certificate is for the connections that come; a broken one, or one whose key is not there yet,
-  // leaves the old.
+  // A new certificate is used for later connections. If it is broken or its key is missing, the old one stays
+  // in use.
   void RefreshTls() {
     if (tls_ == nullptr) return;
     const bool certificate = certificate_.Changed(), key = key_.Changed();
@@ -200,7 +202,8 @@ class BeastServer final : public Server {
     SayTls("changed and is used: ");
   }
 
-  // Looks without connections, too: the metric says when the one ends that the next client will see.
+  // Checks the files even without connections, because the metric shows the expiry of the certificate that
+  // the next client will get.
   void WatchTls() {
     tls_look_.expires_after(kTlsLook);
     tls_look_.async_wait([this](boost::system::error_code cancelled) {
@@ -210,7 +213,8 @@ class BeastServer final : public Server {
     });
   }
 
-  // Here and not where a request ends: no answer waits for it, and many large requests cost one look.
+  // Trims by a timer and not when a request ends: no answer waits for it, and many large requests cost one
+  // check.
   void WatchMemory() {
     trim_look_.expires_after(kTrimLook);
     trim_look_.async_wait([this](boost::system::error_code cancelled) {
@@ -233,11 +237,11 @@ class BeastServer final : public Server {
   AnswerLog log_;
   const ServerParts parts_;
   WatchedFile certificate_, key_;
-  std::shared_ptr<asio::ssl::context> tls_;  // null: plain text; the acceptor's strand
+  std::shared_ptr<asio::ssl::context> tls_;  // null for plain text; used on the acceptor's strand
   asio::io_context context_;
   tcp::acceptor acceptor_;
   asio::steady_timer pause_, tls_look_, trim_look_;
-  bool waits_ = false;  // connections do, which has been said
+  bool waits_ = false;  // connections wait to be accepted, and the log has said so
   int port_ = 0;
   std::vector<std::thread> threads_;
 };

@@ -11,8 +11,8 @@
 namespace numoe::net {
 namespace {
 
-// An unset variable of a shell must not open the port; where it leaves nothing behind "=", the parser takes
-// the next flag for the value.
+// Returns what is wrong if a value is missing, as in --api-key-file=$UNSET: that must not open the port to
+// everybody. If nothing follows "=", the parser takes the next flag as the value, so a flag is wrong, too.
 std::string MissingIsWrong(const std::string& value) {
   const bool missing = value.find_first_not_of(" \t\r\n") == std::string::npos || value.starts_with("--");
   return missing ? "found no value, expected one (is a variable of the shell unset?)" : "";
@@ -76,10 +76,20 @@ void AddServerFlags(Flags& flags, ServerFlags f) {
   flags
       .Add("allowed-origins", f.server.allowed_origins,
            "Origins of web pages that may send requests (CORS), such as https://chat.example.com, separated "
-           "by commas; *: all, none: only the server's own page. Requests from other pages are refused. "
+           "by commas; \"*\" allows all, \"none\" only the server's own page. Requests from other pages are "
+           "refused. "
            "Default: all with API keys; otherwise the server's own page, and pages and programs on the "
            "user's own host")
       .CommaSeparated();
+}
+
+void FindUnusedServerFlags(const AccessOptions& access, UnusedFlags& unused) {
+  if (!access.keys.empty() || !access.key_file.empty()) return;
+  if (access.requests_per_key_max == 0) return;
+  unused.Add(
+      "max-requests-per-key",
+      "does nothing without API keys, because it counts the requests of each key; add --api-key-file, or "
+      "leave the flag out");
 }
 
 absl::Status CheckServerFlags(const ServerOptions& options) {
@@ -94,7 +104,7 @@ absl::Status CheckPortFile(const std::string& path) {
   if (path.empty()) return absl::OkStatus();
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error);
-  const std::string tried = path + ".tmp";  // as WritePort writes it
+  const std::string tried = path + ".tmp";  // the name that WritePort uses
   if (folder || !std::ofstream(tried)) {
     return absl::InvalidArgumentError(fmt::format(
         "--port-file: cannot write {}: {}; expected a file in a folder that this user may write to", path,

@@ -1,4 +1,4 @@
-// Flags of a program that serves HTTP: address, keys, TLS and origins, in the same words wherever they are.
+// Flags of a program that serves HTTP: address, keys, TLS and origins, the same for all such programs.
 //
 // Used by main functions only.
 #pragma once
@@ -7,11 +7,12 @@
 
 #include "absl/status/status.h"
 #include "common/base/flags.h"
+#include "common/base/unused_flags.h"
 #include "coordinator/net/http/server.h"
 
 namespace numoe::net {
 
-/// What the flags fill in.
+/// The options that the flags set.
 struct ServerFlags {
   ServerOptions& server;
   AccessOptions& access;
@@ -19,11 +20,13 @@ struct ServerFlags {
 };
 
 void AddServerFlags(Flags& flags, ServerFlags f);
-/// INVALID_ARGUMENT names a flag that lacks another.
+/// Records the flags that do something only with API keys, where there are none.
+void FindUnusedServerFlags(const AccessOptions& access, UnusedFlags& unused);
+/// INVALID_ARGUMENT: a flag was given without another one that it needs; the message names both.
 absl::Status CheckServerFlags(const ServerOptions& options);
-/// --port-file: whether it can be written, which is asked before anything takes long.
+/// Checks that --port-file can be written; called before anything that takes long.
 absl::Status CheckPortFile(const std::string& path);
-/// --port-file: the file is there once it is whole. "": none is asked for.
+/// Writes --port-file, which appears only when it is complete. Does nothing if `path` is empty.
 absl::Status WritePort(const std::string& path, int port);
 
 }  // namespace numoe::net

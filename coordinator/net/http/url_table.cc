@@ -63,15 +63,30 @@ std::variant<RouteMatch, ApiError> UrlTable::Find(std::string_view method, std::
   if (others_.has_value()) return *others_;
   const std::string allowed = Allowed(path);
   if (!allowed.empty()) {
-    return ApiError{.http_status = 405,
-                    .message = fmt::format("{} takes {} requests, found {}", std::string(path.substr(0, 200)),
-                                           allowed, std::string(method.substr(0, 20))),
-                    .code = "method_not_allowed"};
+    return ApiError{
+        .http_status = 405,
+        .message = fmt::format("{} accepts {} requests, found {}", std::string(path.substr(0, 200)), allowed,
+                               std::string(method.substr(0, 20))),
+        .code = "method_not_allowed"};
   }
   return ApiError{.http_status = 404,
-                  .message = fmt::format("no such path: {}; /openapi.json lists what this server has",
-                                         std::string(path.substr(0, 200))),
+                  .message = fmt::format("no such path: {}; {}", std::string(path.substr(0, 200)),
+                                         std::string(WhyAbsent(path))),
                   .code = "not_found"};
+}
+
+void UrlTable::Explain(std::string path, std::string explanation) {
+  NUMOE_CHECK(path.starts_with('/') && !explanation.empty()) << path;
+  explanations_.emplace_back(std::move(path), std::move(explanation));
+}
+
+std::string_view UrlTable::WhyAbsent(std::string_view path) const {
+  for (const std::string& tried : {std::string(path), "/v1" + std::string(path)}) {
+    for (const auto& [absent, explanation] : explanations_) {
+      if (absent.ends_with('/') ? tried.starts_with(absent) : tried == absent) return explanation;
+    }
+  }
+  return "GET /openapi.json lists the paths of this server";
 }
 
 std::string UrlTable::Allowed(std::string_view path) const {

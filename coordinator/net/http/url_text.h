@@ -1,7 +1,6 @@
-// A request target taken apart: percent-decoded path, query fields. RFC 3986, 2.1 and 3.4.
+// Parts of a request target: its percent-decoded path and its query fields (RFC 3986, 2.1 and 3.4).
 //
-// A percent sign without two hexadecimal digits stays as it is; '+' is a space in queries only. Pure
-// functions.
+// A percent sign without two hexadecimal digits is kept; '+' means a space only in queries. Pure functions.
 #pragma once
 
 #include <string>

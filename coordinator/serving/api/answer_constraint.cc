@@ -31,21 +31,23 @@ std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> Constra
     const GenerationRequest& request, const AnswerOutline& outline, text::GrammarCache& grammars) {
   static const CallPolicy none;
   const CallPolicy& policy = request.conversation ? request.conversation->calls : none;
-  // Calls in XML are read, but there is no grammar of them: they are drawn freely, and cannot be demanded.
+  // Calls in XML are parsed, but there is no grammar for them: they are sampled freely and cannot be
+  // demanded.
   const bool can_call =
       outline.format.tools != text::ToolSyntax::kNone && outline.format.tools != text::ToolSyntax::kQwenCoder;
   AnswerConstraint::Parts parts{.content = nullptr, .calls = {}, .calls_demanded = policy.demanded()};
   if (policy.demanded() && !can_call) {
-    return net::BadRequest(
-        "tool_choice",
-        "'tool_choice': a call is asked for, but of this model's form of tool calls there is no grammar");
+    return net::BadRequest("tool_choice",
+                           "'tool_choice': a call is demanded, but there is no grammar for this model's "
+                           "format of tool calls; use "
+                           "\"auto\"");
   }
   if (!can_call && request.structure && !policy.calls.empty() &&
       outline.format.tools != text::ToolSyntax::kNone) {
     return net::BadRequest(
         request.structure_param,
-        fmt::format("'{}': expected no tools beside it, because there is no grammar of this model's form of "
-                    "tool calls; leave one of the two out",
+        fmt::format("'{}': expected a request without tools, because there is no grammar for this model's "
+                    "format of tool calls; leave out the tools or this field",
                     request.structure_param));
   }
   if (can_call && !policy.calls.empty()) {
@@ -109,7 +111,7 @@ absl::StatusOr<absl::Span<const uint64_t>> AnswerConstraint::Mask() {
     Allow(think_begin_);
     Allow(calls_begin_);
   }
-  // White space may come before calls that are demanded.
+  // Demanded calls may begin with white space, which their own mask allows.
   RETURN_IF_ERROR(phase_ == Phase::kCalls || !content_ ? calls_->AddMask(absl::MakeSpan(mask_))
                                                        : content_->AddMask(absl::MakeSpan(mask_)));
   return absl::MakeConstSpan(mask_);

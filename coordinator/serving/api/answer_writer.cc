@@ -21,7 +21,7 @@ TokenUsage CountUsage(const Choices& choices) {
     sum.completion += one.completion;
     sum.reasoning += one.reasoning;
     if (choice->prompt_index() < prompts) continue;
-    NUMOE_DCHECK_EQ(choice->prompt_index(), prompts) << "choices come prompt by prompt";
+    NUMOE_DCHECK_EQ(choice->prompt_index(), prompts) << "the choices of a prompt are adjacent";
     ++prompts;
     sum.prompt += one.prompt;
     sum.cached += one.cached;

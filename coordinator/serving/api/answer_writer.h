@@ -1,8 +1,9 @@
-// AnswerWriter: one API's way of saying an answer, whole or as a stream of events.
+// AnswerWriter: writes an answer in the form of one API, complete or as a stream of events.
 //
-// One for each request. Events is called for every step of a choice that says something or ends it, in order;
-// End when all choices are done; Whole instead of both. Failure is the end of a stream that broke. The text
-// of a stream adds up to the whole answer. Used on the connection's executor only.
+// Each request has its own writer. For a stream, Events is called in order for every step of a choice that
+// adds something or ends it, and End when all choices are done. For a complete answer only Whole is called.
+// Failure ends a stream because of an error. The texts of a stream add up to the complete answer. Used only
+// on the connection's executor.
 #pragma once
 
 #include <ctime>
@@ -18,17 +19,17 @@
 
 namespace numoe::serving {
 
-/// What writers need besides the request. The tokenizer outlives them.
+/// What writers need in addition to the request. The tokenizer outlives them.
 struct AnswerContext {
   const text::Tokenizer& tokenizer;
   std::string id;     // chatcmpl-...
-  std::string model;  // its name in the API, as the client asked for it
+  std::string model;  // the name by which the client has asked for it
   std::time_t created = 0;
-  std::string fingerprint = {};               // of the server: system_fingerprint
-  std::vector<std::vector<TokenId>> prompts;  // as computed
+  std::string fingerprint = {};               // system_fingerprint of the server
+  std::vector<std::vector<TokenId>> prompts;  // as the engine computes them
 };
 
-/// By index; those of one prompt follow each other.
+/// Choices in the order of their indices; those of one prompt are adjacent.
 using Choices = std::vector<std::unique_ptr<Choice>>;
 
 class AnswerWriter {
@@ -42,7 +43,7 @@ class AnswerWriter {
   virtual std::string Whole(const Choices& choices) = 0;
 };
 
-/// Tokens of all choices together; a prompt counts once.
+/// The tokens of all choices together; each prompt counts once.
 struct TokenUsage {
   int64_t prompt = 0;
   int64_t cached = 0;

@@ -1,6 +1,6 @@
-// ApiDeps: what the API's handlers work with, put together once by the serving stack (coordinator/startup).
+// ApiDeps: the objects that the API's handlers use; the serving stack (coordinator/startup) creates it once.
 //
-// References outlive the handlers; everything in it is thread-safe or constant.
+// References outlive the handlers; all members are thread-safe or constant.
 #pragma once
 
 #include <functional>
@@ -22,31 +22,31 @@
 namespace numoe::serving {
 
 struct HealthReport {
-  std::string status;  // of /health: starting | ready | degraded | stuck | draining; of /live: alive | stuck
-  std::string detail;  // which worker, ...
+  std::string status;  // /health: starting | ready | degraded | stuck | draining; /live: alive | stuck
+  std::string detail;  // for people, for example which worker is missing
 };
 
 struct ApiDeps {
   engine::Engine& engine;
   const text::Tokenizer& tokenizer;
-  const text::ChatTemplate* chat_template;  // null: the checkpoint has none, chat answers 400
+  const text::ChatTemplate* chat_template;  // null if the checkpoint has none; chat requests then get 400
   Metrics& metrics;
-  std::vector<std::string> model_names;  // that it answers to; the first is its name where nobody asked
-  std::string fingerprint;               // tells clients whether another answer was made the same way
+  std::vector<std::string> model_names;  // of the one model; answers use the first if the request has none
+  std::string fingerprint;               // equal for answers that were computed in the same way
   std::string model_path;
   int64_t max_model_len = 0;
   GenerationDefaults defaults;
   std::vector<TokenId> eos_token_ids;
   text::OutputFormat output_format;
   text::GrammarCache& grammars;
-  SamplingLocks locked;             // what no request may choose otherwise
-  double request_timeout_s = 0;     // 0: none
+  SamplingLocks locked;             // sampling parameters that requests cannot choose
+  double request_timeout_s = 0;     // 0: no limit
   bool share_prefix_cache = false;  // between API keys
-  Tracer* tracer = nullptr;         // null: nothing is traced
+  Tracer* tracer = nullptr;         // null if nothing is traced
   std::function<HealthReport()> health;
   std::function<HealthReport()> live;
   std::function<absl::StatusOr<std::string>()> expert_stats;  // JSON; waits for the workers
-  nlohmann::ordered_json server_info;                         // flags and what was found at start
+  nlohmann::ordered_json server_info;                         // flags, and what was found at the start
 };
 
 }  // namespace numoe::serving

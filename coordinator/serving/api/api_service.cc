@@ -4,6 +4,7 @@
 
 #include "common/base/version.h"
 #include "common/json/json_reader.h"
+#include "coordinator/serving/api/absent_routes.h"
 #include "coordinator/serving/api/generation_routes.h"
 #include "coordinator/serving/api/messages_routes.h"
 #include "coordinator/serving/api/openapi.h"
@@ -12,7 +13,7 @@
 namespace numoe::serving {
 namespace {
 
-// Preparing takes a core for milliseconds at most; two keep a long prompt from holding up the others.
+// Preparing takes a core for milliseconds at most; with two threads a long prompt does not delay the others.
 constexpr int kPreparers = 2;
 
 }  // namespace
@@ -40,6 +41,7 @@ void ApiService::Register(net::UrlTable& urls) {
   AddTokenRoutes(urls, deps_, preparers_);
   state_.Register(urls);
   AddOpenApi(urls);
+  ExplainAbsentRoutes(urls);
 }
 
 void ApiService::AddOpenApi(net::UrlTable& urls) {
@@ -48,7 +50,7 @@ void ApiService::AddOpenApi(net::UrlTable& urls) {
             .summary = "This document",
             .handle =
                 [this, &urls](const std::shared_ptr<net::Exchange>& exchange) {
-                  // When it is asked for first the table has all its routes.
+                  // The document is made at the first request, when the table has all its routes.
                   std::call_once(openapi_made_, [this, &urls] {
                     openapi_ = DumpJson(OpenApiDocument(urls, std::string(Version())));
                   });

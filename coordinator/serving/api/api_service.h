@@ -1,8 +1,8 @@
 // ApiService: every endpoint of the coordinator, as handlers for a UrlTable.
 //
-// Puts the groups of routes together and owns what they share: the requests that run and the threads that
-// prepare them. /openapi.json, which is answered here, describes all routes. All of `deps` but the engine
-// outlives it, and it outlives the server.
+// Combines the groups of routes and owns what they share: the list of running requests and the threads that
+// prepare requests. It answers /openapi.json, which describes all routes. Everything in `deps` except the
+// engine outlives this object, and this object outlives the server.
 #pragma once
 
 #include <mutex>
@@ -24,9 +24,9 @@ class ApiService {
 
   /// REQUIRES: the table outlives the server.
   void Register(net::UrlTable& urls);
-  /// Nothing is prepared or waited for any more once it returns.
+  /// Once this returns, no request is prepared and nothing waits for workers any more.
   void Stop();
-  /// Drops unfinished work, and with it the connections that it holds. REQUIRES: Stop() was called, the
+  /// Drops unfinished work, and with it the connections that the work holds. REQUIRES: Stop() was called, the
   /// engine has ended (it posts answers), and the server has not been destroyed.
   void DropWork();
 

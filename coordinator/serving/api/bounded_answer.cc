@@ -17,7 +17,7 @@ bool EndsReasoning(const text::OutputFormat& format) {
                      [](const auto& mark) { return mark.second == text::Mark::kThinkEnd; });
 }
 
-// Control tokens that would show as text and have one of the words in their names.
+// Control tokens that would appear as text and have one of the words in their names.
 std::vector<TokenId> NamesWith(const std::vector<std::string>& words, const text::OutputFormat& format,
                                const text::Tokenizer& tokenizer) {
   std::vector<TokenId> tokens;
@@ -47,12 +47,13 @@ std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> BoundAn
     const text::GrammarVocabulary& vocabulary) {
   std::optional<int> budget = request.thinking_budget;
   if (budget && !EndsReasoning(outline.format)) {
-    // Anthropic's clients send a budget to every model; one that cannot think keeps to it.
+    // Anthropic's clients send a budget to every model; a model without reasoning cannot exceed it.
     const std::string& param = request.thinking_budget_param;
     if (param != "thinking") {
-      return net::BadRequest(param, fmt::format("'{}': expected no budget, because the reasoning of this "
-                                                "model's answers has no marks here; leave it out",
-                                                param));
+      return net::BadRequest(param,
+                             fmt::format("'{}': expected no budget, because this model's answers have no "
+                                         "marks that end the reasoning; leave it out",
+                                         param));
     }
     budget.reset();
   }
@@ -98,12 +99,13 @@ absl::StatusOr<absl::Span<const uint64_t>> BoundedAnswer::Mask() {
     const auto bit = static_cast<size_t>(token);
     if (bit / 64 < mask_.size()) mask_[bit / 64] &= ~(uint64_t{1} << bit % 64);
   };
-  parts_.words->ForEachForbidden(said_, clear);
+  parts_.words->ForEachForbidden(words_state_, clear);
   if (!forbids) return inner;
   if (std::all_of(mask_.begin(), mask_.end(), [](uint64_t word) { return word == 0; })) {
     return absl::InvalidArgumentError(
-        "bad_words: what structured output or tool_choice ask for cannot go on without one of these words; "
-        "leave it out, or ask for something else");
+        "bad_words: structured output or tool_choice cannot be satisfied without one of these words; leave "
+        "the "
+        "word out, or change what the answer must match");
   }
   return absl::MakeConstSpan(mask_);
 }
@@ -111,12 +113,12 @@ absl::StatusOr<absl::Span<const uint64_t>> BoundedAnswer::Mask() {
 void BoundedAnswer::Accept(TokenId token) {
   NUMOE_DCHECK(token >= 0 && token < vocabulary_size_) << token;
   if (parts_.inner != nullptr) parts_.inner->Accept(token);
-  if (parts_.words != nullptr) said_ = parts_.words->Next(said_, token);
+  if (parts_.words != nullptr) words_state_ = parts_.words->Next(words_state_, token);
   FollowReasoning(token);
 }
 
-// Any mark but its own beginning ends the reasoning: calls may follow it without the mark that they should
-// come behind.
+// Any mark except the one that begins the reasoning ends it, because calls may follow without the mark that
+// ends the reasoning.
 void BoundedAnswer::FollowReasoning(TokenId token) {
   const auto mark =
       std::find_if(marks_.begin(), marks_.end(), [token](const auto& one) { return one.first == token; });

@@ -1,10 +1,9 @@
-// BoundedAnswer: words that an answer must not contain, and how long it may think, as token masks.
+// BoundedAnswer: token masks that exclude forbidden words and limit the length of the reasoning.
 //
-// Stands between the engine and what else constrains the answer (answer_constraint.h), if anything does, and
-// takes tokens out of its masks. Words are forbidden in all that is generated. When the reasoning has as many
-// tokens as it may have, nothing but the mark that ends it can come; what else constrains the answer goes on
-// behind the mark. All that it knows follows from the tokens that were accepted. One for each answer; one
-// thread.
+// It wraps the other constraint of the answer (answer_constraint.h), if there is one, and removes tokens from
+// its masks. Words are forbidden in everything that is generated. When the reasoning has used up its budget
+// of tokens, only the mark that ends it is allowed; the other constraint continues after the mark. The state
+// depends only on the accepted tokens. Each answer has its own object; one thread.
 #pragma once
 
 #include <memory>
@@ -18,15 +17,16 @@
 
 namespace numoe::serving {
 
-/// The words of `request` as its answers share them; null: none. Control tokens that `format` has no marks of
-/// are text where they are not special: one whose name has such a word is forbidden, too.
+/// The forbidden words of `request`, shared by its answers; null if there are none. Control tokens that are
+/// not marks of `format` and not special appear as text, so those with such a word in their name are
+/// forbidden too.
 std::shared_ptr<const text::ForbiddenWords> ForbidWords(const GenerationRequest& request,
                                                         const text::GrammarCache& grammars,
                                                         const text::OutputFormat& format,
                                                         const text::Tokenizer& tokenizer);
 
-/// `inner` (null: any text) within the bounds of `request`; itself if there are none. An error names the
-/// field.
+/// Returns `inner` (null: any text) with the limits of `request`, or `inner` itself if there are none. An
+/// error names the field.
 std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> BoundAnswer(
     std::unique_ptr<execution::TokenConstraint> inner, const GenerationRequest& request,
     const AnswerOutline& outline, std::shared_ptr<const text::ForbiddenWords> words,
@@ -35,11 +35,11 @@ std::variant<std::unique_ptr<execution::TokenConstraint>, net::ApiError> BoundAn
 class BoundedAnswer final : public execution::TokenConstraint {
  public:
   struct Parts {
-    std::unique_ptr<execution::TokenConstraint> inner;  // null: any text
-    std::shared_ptr<const text::ForbiddenWords> words;  // null: none
-    std::optional<int> thinking_budget;                 // none: as long as it likes
+    std::unique_ptr<execution::TokenConstraint> inner;  // null if any text is allowed
+    std::shared_ptr<const text::ForbiddenWords> words;  // null if no words are forbidden
+    std::optional<int> thinking_budget;                 // tokens of reasoning; nullopt if there is no limit
   };
-  /// REQUIRES: a budget only where the format has a mark that ends the reasoning.
+  /// REQUIRES: if there is a budget, the format has a mark that ends the reasoning.
   BoundedAnswer(Parts parts, const AnswerOutline& outline, const text::GrammarVocabulary& vocabulary);
 
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override;
@@ -54,9 +54,9 @@ class BoundedAnswer final : public execution::TokenConstraint {
   const std::vector<std::pair<TokenId, text::Mark>> marks_;
   const size_t mask_words_;
   const int vocabulary_size_;
-  std::vector<uint64_t> reasoning_end_;  // the marks that end the reasoning, as a mask
+  std::vector<uint64_t> reasoning_end_;  // the mask of the marks that end the reasoning
   std::vector<uint64_t> mask_;
-  text::ForbiddenWords::State said_ = text::ForbiddenWords::kStart;
+  text::ForbiddenWords::State words_state_ = text::ForbiddenWords::kStart;
   bool reasoning_ = false;
   int64_t reasoning_tokens_ = 0;
 };

@@ -13,7 +13,7 @@
 namespace numoe::serving {
 namespace {
 
-// Arguments that are alike share a grammar: most tools' are any object.
+// Tools with equal arguments share a grammar; for most tools that is any object.
 using ToolsByArguments = std::map<text::GrammarSource, std::vector<std::string>>;
 
 std::string Listed(const std::vector<std::string>& names) {
@@ -70,11 +70,11 @@ class FormsCompiler {
 
   text::GrammarCache& grammars_;
   CallForms forms_;
-  std::vector<size_t> fenced_;  // bodies in the form of V3
+  std::vector<size_t> fenced_;  // bodies in DeepSeek V3's form
 };
 
 std::vector<std::string> GapTexts(text::ToolSyntax syntax, bool first) {
-  if (syntax == text::ToolSyntax::kHermes && first) return {"", "\n", "\n\n"};  // behind </think>
+  if (syntax == text::ToolSyntax::kHermes && first) return {"", "\n", "\n\n"};  // after </think>
   if (syntax == text::ToolSyntax::kKimi || first) return {""};
   return {"", "\n"};
 }
@@ -199,7 +199,7 @@ void CallSequence::BeginBody() {
     for (const size_t head : literal_->Complete())
       std::for_each(forms_->heads[head].bodies.begin(), forms_->heads[head].bodies.end(), begin);
   }
-  NUMOE_CHECK(!bodies_.empty()) << "a body was not in the mask";
+  NUMOE_CHECK(!bodies_.empty()) << "the mask contained no body";
   at_ = At::kBody;
 }
 

@@ -1,10 +1,10 @@
-// CallSequence: the calls of one answer, in the model's own format, as token masks.
+// CallSequence: token masks for the calls of one answer, in the model's own format.
 //
-// Marks are single tokens; the text between them is a head, one of a few literals that name the tool, and a
-// body, a grammar for its arguments. Kimi and DeepSeek V3.1 have the name in the head; Hermes and DeepSeek V3
-// have it in the body, whose grammar then begins with it, and all bodies that are still possible are followed
-// at once. CallForms is what the tools of a request make of that: compiled once, immutable, thread-safe. A
-// CallSequence belongs to its answer and one thread.
+// A mark is a single token. The text between marks is a head, which is one of a few literals that name the
+// tool, and a body, which matches a grammar for the arguments. Kimi and DeepSeek V3.1 have the name in the
+// head. Hermes and DeepSeek V3 have it in the body, whose grammar then begins with it; all bodies that are
+// still possible are followed at the same time. CallForms is compiled once from the tools of a request; it is
+// immutable and thread-safe. A CallSequence belongs to one answer and one thread.
 #pragma once
 
 #include <memory>
@@ -24,15 +24,15 @@ namespace numoe::serving {
 struct CallForms {
   struct Head {
     std::string text;
-    std::vector<size_t> bodies;  // which may follow it
+    std::vector<size_t> bodies;  // indices of the bodies that may follow it
   };
 
   text::ToolSyntax syntax = text::ToolSyntax::kNone;
-  std::vector<Head> heads;  // none: a call is its body
+  std::vector<Head> heads;  // empty if a call has only a body
   std::vector<std::shared_ptr<const text::CompiledGrammar>> bodies;
 };
 
-/// Errors are those of grammars, and name the tool. REQUIRES: a syntax other than kNone, and calls.
+/// Errors come from grammars, and name the tool. REQUIRES: `syntax` is not kNone, and there are calls.
 absl::StatusOr<std::shared_ptr<const CallForms>> CompileCallForms(const std::vector<DeclaredCall>& calls,
                                                                   text::ToolSyntax syntax,
                                                                   text::GrammarCache& grammars);
@@ -43,18 +43,20 @@ class CallSequence {
                const CallPolicy& policy);
 
   const text::GrammarVocabulary& vocabulary() const { return forms_->bodies[0]->vocabulary(); }
-  /// The mark that begins the calls where they are expected.
+  /// The marks that may begin the calls.
   std::vector<TokenId> FirstMarks() const;
-  /// That, or one that begins calls where it is a slip: a call outside a section.
+  /// Whether the token is one of FirstMarks, or a mark that begins calls although it should not: a call
+  /// outside a section.
   bool Begins(TokenId token) const;
 
-  /// Sets the bits of what may come next. At the beginning that is FirstMarks and white space before them.
+  /// Sets the bits of the tokens that may come next; at the beginning: FirstMarks and white space before
+  /// them.
   absl::Status AddMask(absl::Span<uint64_t> mask);
-  /// REQUIRES: the mask had it, or it is the first and Begins.
+  /// REQUIRES: the mask contained the token, or it is the first one and Begins(token).
   void Accept(TokenId token);
 
  private:
-  // kGap: before, between and behind calls. kOver: only the answer's end may follow.
+  // kGap: before, between and after calls. kOver: only the end of the answer may follow.
   enum class At : uint8_t { kGap, kHead, kBody, kOver };
 
   void Allow(text::Mark mark, absl::Span<uint64_t> mask) const;
@@ -69,11 +71,11 @@ class CallSequence {
   std::vector<TokenId> call_end_;
   const int first_index_;
   const bool parallel_;
-  bool sections_ = false;  // the format has them
+  bool sections_ = false;  // the format has sections
   bool in_section_ = false;
   int calls_ = 0;
   At at_ = At::kGap;
-  std::optional<text::LiteralChoice> literal_;  // of the gap or the head
+  std::optional<text::LiteralChoice> literal_;  // in the gap or in a head
   std::vector<text::GrammarState> bodies_;      // the possible ones
 };
 

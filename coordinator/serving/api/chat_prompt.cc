@@ -8,7 +8,7 @@
 namespace numoe::serving {
 namespace {
 
-// Kimi's tokenisers sort the keys of tools, and K2.5's tells its template their TypeScript form.
+// Kimi's tokenisers sort the keys of tools, and K2.5's gives the template their TypeScript form.
 void DeclareForKimi(text::ChatTemplateInput& input) {
   if (input.tools.is_null()) return;
   input.tools = text::SortKeys(input.tools);
@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<TextSegment>> RenderChat(
   }
   if (tools == text::ToolSyntax::kHermes) text::FillEmptyContent(input.messages);
   auto segments = chat_template.Render(input);
-  // Most templates print arguments as JSON, some take them for text.
+  // Most templates print arguments as JSON; some expect them as text.
   if (!segments.ok() && text::SpellArguments(input.messages)) {
     if (auto spelled = chat_template.Render(input); spelled.ok()) return spelled;
   }

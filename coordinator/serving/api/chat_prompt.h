@@ -1,8 +1,8 @@
-// A chat request as prompt text: its history in the form that the model and its template know, rendered.
+// RenderChat: makes the prompt text of a chat request from its conversation.
 //
-// Tool results are put in the order of their calls; ids become Kimi's where the model writes Kimi's;
-// arguments and content take the type that the template accepts. InvalidArgument is the template's refusal.
-// Pure function.
+// Tool results are put in the order of their calls; the ids of calls become Kimi's if the model writes Kimi's
+// form; arguments and content get the type that the template accepts. INVALID_ARGUMENT: the template has
+// refused the conversation. Pure function.
 #pragma once
 
 #include <string>

@@ -43,7 +43,7 @@ std::vector<TokenId> EchoOf(const GenerationRequest& request, absl::Span<const T
   return request.echo ? std::vector<TokenId>(prompt.begin(), prompt.end()) : std::vector<TokenId>();
 }
 
-// The prompt's first token is not of the client's text.
+// Whether the prompt's first token was added by the server and does not come from the client's text.
 bool FirstWasAdded(const GenerationRequest& request, const ChoiceSetup& setup) {
   const auto prompt = static_cast<size_t>(setup.prompt_index);
   const std::optional<TokenId> first = setup.tokenizer.FirstToken();
@@ -85,7 +85,7 @@ ChoiceStep Choice::Take(const engine::TokenEvent& event) {
     NUMOE_DCHECK(event.logprobs.empty() || event.logprobs.size() == event.tokens.size());
     ++completion_tokens_;
     if (keep_tokens_) tokens_.push_back(token);
-    // The token that ended it is not part of the answer.
+    // The token that ended the answer is not part of it.
     if (event.finish == engine::FinishReason::kStop && absl::c_linear_search(stop_ids_, token)) {
       if (absl::c_linear_search(own_stop_ids_, token)) stop_reason_ = token;
       continue;
@@ -99,7 +99,7 @@ ChoiceStep Choice::Take(const engine::TokenEvent& event) {
   if (!done_ && event.finish != engine::FinishReason::kNone) End(out, event.finish);
   for (const text::AnswerDelta& delta : out) {
     answer_.Add(delta);
-    text::Append(delta, said_);
+    text::Append(delta, deltas_);
   }
   if (finish_reason_ == "stop" && !answer_.calls.empty() && !call_was_named_) finish_reason_ = "tool_calls";
   NUMOE_DCHECK_EQ(done_, !finish_reason_.empty());
@@ -108,18 +108,18 @@ ChoiceStep Choice::Take(const engine::TokenEvent& event) {
 
 ChoiceStep Choice::Step(std::vector<text::AnswerDelta> deltas) {
   ChoiceStep step{.deltas = std::move(deltas), .tokens = {}, .logprobs = {}, .parts = {}};
-  NUMOE_CHECK(told_tokens_ <= tokens_.size() && told_logprobs_ <= logprobs_.size());
+  NUMOE_CHECK(sent_tokens_ <= tokens_.size() && sent_logprobs_ <= logprobs_.size());
   NUMOE_CHECK_EQ(logprobs_.size(), parts_.size());
   if (!step.says_something() && !done_) return step;
-  step.tokens.assign(tokens_.begin() + static_cast<int64_t>(std::exchange(told_tokens_, tokens_.size())),
+  step.tokens.assign(tokens_.begin() + static_cast<int64_t>(std::exchange(sent_tokens_, tokens_.size())),
                      tokens_.end());
-  const auto told = static_cast<int64_t>(std::exchange(told_logprobs_, logprobs_.size()));
+  const auto told = static_cast<int64_t>(std::exchange(sent_logprobs_, logprobs_.size()));
   step.logprobs.assign(logprobs_.begin() + told, logprobs_.end());
   step.parts.assign(parts_.begin() + told, parts_.end());
   return step;
 }
 
-// The prompt as part of the answer, with the log-probabilities that it has.
+// Adds the prompt to the answer, with its log-probabilities if there are any.
 void Choice::TakePrompt(std::vector<text::AnswerDelta>& out) {
   const std::vector<TokenId> prompt = std::exchange(echo_, {});
   NUMOE_DCHECK(prompt_logprobs_.empty() || prompt_logprobs_.size() + 1 == prompt.size());
@@ -170,7 +170,7 @@ void Choice::Add(std::vector<text::AnswerDelta> parsed, std::vector<text::Answer
       AddContent(completion_tokens_ < min_tokens_ ? delta.text : stops_.Push(delta.text), out);
       continue;
     }
-    AddContent(stops_.Flush(), out);  // no stop string reaches across a call
+    AddContent(stops_.Flush(), out);  // a stop string cannot extend over a call or reasoning
     if (delta.kind == Kind::kReasoning && !include_reasoning_) continue;
     if (!stops_.stopped()) text::Append(std::move(delta), out);
   }

@@ -15,7 +15,7 @@ void ReadOpenMessage(JsonFields& in, const ordered_json& messages, Conversation&
     fields.Bool(name, open);
     if (!open) continue;
     if (last.value("role", ordered_json()) != "assistant")
-      fields.Fail(name, "a message of the assistant's, which the answer goes on with");
+      fields.Fail(name, "a message of the assistant, because the answer continues it");
     out.continue_final_message = true;
   }
   in.Take(fields);

@@ -1,9 +1,9 @@
-// What some engines' chat requests have beside OpenAI's: a last message that is to be continued, documents,
-// and an echo.
+// Fields of some engines' chat requests that OpenAI does not have: a last message that is to be continued,
+// documents, and echo.
 //
-// Moonshot's `partial` and DeepSeek's and Mistral's `prefix` on the last message are continue_final_message
-// by another name. `documents` (vLLM, Hugging Face) are the template's; `echo` (vLLM) puts what the last
-// message says already before the answer. Errors name the field. Pure functions.
+// `partial` (Moonshot) and `prefix` (DeepSeek, Mistral) of the last message mean continue_final_message.
+// `documents` (vLLM, Hugging Face) are given to the template; `echo` (vLLM) repeats the text of the last
+// message before the answer. Errors name the field. Pure functions.
 #pragma once
 
 #include "coordinator/serving/api/generation_request.h"
@@ -11,9 +11,9 @@
 
 namespace numoe::serving {
 
-/// `partial` and `prefix` of the last of `messages`, which is as the client sent them.
+/// Reads `partial` and `prefix` of the last one of `messages`, which are as the client sent them.
 void ReadOpenMessage(JsonFields& in, const nlohmann::ordered_json& messages, Conversation& out);
-/// documents and echo. REQUIRES: the conversation was read, or an error found.
+/// Reads documents and echo. REQUIRES: the conversation was read, or an error was found.
 void ReadConversationExtras(JsonFields& in, GenerationRequest& out);
 
 }  // namespace numoe::serving

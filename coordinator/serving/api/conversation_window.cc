@@ -24,7 +24,7 @@ Tokenised Tokenise(const GenerationRequest& request, const Conversation& convers
 
 std::string RoleOf(const ordered_json& message) { return message.at("role").get<std::string>(); }
 
-// Finds the shortest beginning without which the conversation fits.
+// Finds the shortest beginning that must be left out for the conversation to fit.
 class Window {
  public:
   Window(const GenerationRequest& request, const ApiDeps& deps)
@@ -42,7 +42,7 @@ class Window {
   Tokenised Find() {
     Tokenised whole = Tokenise(request_, *request_.conversation, deps_);
     if (Fits(whole) || !IsTooLong(whole)) return whole;
-    // The user's messages first; within the last turn only where it is too long by itself.
+    // Messages of the user come first; others are tried only if the last turn alone is too long.
     std::vector<size_t> users, others;
     for (size_t i = head_ + 1; i < messages_.size(); ++i) {
       const std::string role = RoleOf(messages_[i]);
@@ -69,7 +69,7 @@ class Window {
     return error == nullptr || error->code == kContextLengthExceeded;
   }
 
-  // `begins`: where what is left may begin, in order. The later, the shorter it is.
+  // `begins` are the possible beginnings of the rest, in order: a later one makes it shorter.
   std::optional<TokenIds> FirstThatFits(const std::vector<size_t>& begins) const {
     NUMOE_CHECK(std::is_sorted(begins.begin(), begins.end()));
     std::optional<TokenIds> found;
@@ -106,7 +106,7 @@ class Window {
   const ApiDeps& deps_;
   const ordered_json& messages_;
   int64_t prompt_tokens_max_ = 0;
-  size_t head_ = 0;  // messages at the beginning that stay
+  size_t head_ = 0;  // messages at the beginning that are kept
 };
 
 }  // namespace

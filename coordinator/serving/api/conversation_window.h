@@ -1,10 +1,11 @@
-// The end of a conversation that fits into the context, where the request asks for it.
+// The end of a conversation that fits into the context, if the request asks for truncation.
 //
-// Source: OpenAI's `truncation: "auto"` of /v1/responses: items at the beginning of the conversation are left
-// out. System and developer messages at the beginning stay. What is left begins at a user's message, or where
-// the last turn alone is too long, at a message of the assistant; the result of a call never comes without
-// the call. As few messages as possible are left out, and room is kept for the answer: max_tokens, half of
-// the context at most. Any thread except a connection's may call it, because long conversations take a while.
+// Source: OpenAI's `truncation: "auto"` of /v1/responses, which leaves out items at the beginning of the
+// conversation. System and developer messages at the beginning are kept. The rest begins at a message of the
+// user, or, if the last turn alone is too long, at a message of the assistant; the result of a call is never
+// kept without the call. As few messages as possible are left out, and room is kept for the answer:
+// max_tokens, but at most half of the context. Any thread except a connection's may call it, because long
+// conversations take a while.
 #pragma once
 
 #include <variant>
@@ -16,9 +17,9 @@
 
 namespace numoe::serving {
 
-/// The request's conversation, rendered and tokenised; its end, where `request.truncation.messages` asks for
-/// it and the whole does not fit. What does not fit is the caller's to refuse. 400: the template refuses it.
-/// REQUIRES: request.conversation.
+/// Renders and tokenises the request's conversation, or, if it does not fit and `request.truncation.messages`
+/// is set, the end of it. If that does not fit either, the caller must refuse it. 400: the template has
+/// refused the conversation. REQUIRES: request.conversation.
 std::variant<std::vector<TokenId>, net::ApiError> TokeniseConversation(const GenerationRequest& request,
                                                                        const ApiDeps& deps);
 

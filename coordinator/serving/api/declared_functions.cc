@@ -19,7 +19,8 @@ net::ApiError WrongAt(const std::string& place, const std::string& expected, con
   return net::BadRequest(place, fmt::format("'{}': expected {}, found {}", place, expected, found));
 }
 
-// Formats write names between marks, white space, quotes and braces, and count calls by digits.
+// Formats write names between marks, white space, quotes and braces, and number calls with digits, so a name
+// must not contain or be these.
 bool CanBeWritten(std::string_view name) {
   const auto plain = [](char c) {
     return static_cast<unsigned char>(c) > ' ' && c != 0x7F && c != '"' && c != '\\' && c != '`' && c != '{';
@@ -65,7 +66,7 @@ class DeclarationReader {
     if (Part(tool, "type") == nullptr) tool["type"] = "function";
     if (tool["type"] != "function") {
       return Fail(where + ".type",
-                  "\"function\": this server has no tools of its own, and its models take no other kind",
+                  "\"function\": this server runs no tools itself, and its models know no other kind",
                   &tool["type"]);
     }
     const ordered_json* function = Part(tool, "function");
@@ -79,7 +80,7 @@ class DeclarationReader {
     if (name == nullptr || !name->is_string() || !CanBeWritten(name->get_ref<const std::string&>())) {
       return Fail(
           where + ".name",
-          fmt::format("a name of up to {} bytes, not digits alone, without white space, quotes and braces",
+          fmt::format("a name of at most {} bytes, not only digits, without white space, quotes and braces",
                       limits::kToolNameBytesMax),
           name);
     }

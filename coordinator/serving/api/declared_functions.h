@@ -1,8 +1,9 @@
-// The functions that a request declares as its tools, checked as OpenAI's document has them.
+// Checks the functions that a request declares as its tools, by the rules of OpenAI's API description.
 //
-// Every dialect brings its tools into chat completions' form first; `DeclarationPlaces` says where the client
-// wrote each part, so that an error names the place ("tools[0].function.name", "tools[0].input_schema"). A
-// name may be longer than OpenAI's and have dots, as those of MCP servers do. Pure function.
+// Every dialect first brings its tools into the form of chat completions; `DeclarationPlaces` says where the
+// client has written each part, so that an error names the place ("tools[0].function.name",
+// "tools[0].input_schema"). A name may be longer than OpenAI's and contain dots, as those of MCP servers do.
+// Pure function.
 #pragma once
 
 #include <optional>
@@ -12,14 +13,14 @@
 
 namespace numoe::serving {
 
-/// Where a dialect has the parts of a function, behind "tools[0]".
+/// Where the parts of a function are in a dialect; appended to "tools[0]".
 struct DeclarationPlaces {
-  std::string function;    // ".function", or nothing where the tool itself has the parts
+  std::string function;    // ".function", or "" if the tool itself has the parts
   std::string parameters;  // ".parameters", or Anthropic's ".input_schema"
 };
 
-/// The first thing that is wrong with `tools`, a list in chat completions' form; none: nothing is. A tool
-/// without a type gets "function", as vLLM has it: templates print it.
+/// Returns the first error of `tools`, a list in the form of chat completions; nullopt if there is none. A
+/// tool without a type gets the type "function", as in vLLM, because templates print it.
 std::optional<net::ApiError> CheckDeclaredFunctions(const DeclarationPlaces& places,
                                                     nlohmann::ordered_json& tools);
 

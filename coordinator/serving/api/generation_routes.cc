@@ -42,10 +42,10 @@ void AddGenerationRoutes(net::UrlTable& urls, const ApiDeps& deps, RunningTasks&
                   },
               .errors = dialect.errors});
   };
-  add("/v1/chat/completions", "An answer to a conversation (OpenAI)", kChat);
-  add("/v1/completions", "What follows a text (OpenAI)", kText);
-  add("/v1/messages", "An answer to a conversation (Anthropic)", kMessages);
-  add("/generate", "What follows texts or token ids (SGLang)", kNative);
+  add("/v1/chat/completions", "Answers a conversation (OpenAI)", kChat);
+  add("/v1/completions", "Continues a text (OpenAI)", kText);
+  add("/v1/messages", "Answers a conversation (Anthropic)", kMessages);
+  add("/generate", "Continues texts or token ids (SGLang)", kNative);
 }
 
 }  // namespace numoe::serving

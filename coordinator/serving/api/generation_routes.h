@@ -1,7 +1,7 @@
 // The routes that generate: OpenAI's chat and completions, Anthropic's messages, SGLang's generate.
 //
-// Each is the same task (generation_task.h) with another dialect: how requests are read and answers written.
-// /v1/responses, whose answers are kept, is responses_routes.h's.
+// All run the same task (generation_task.h) with different dialects, which read requests and write answers.
+// /v1/responses, whose answers are stored, is in responses_routes.h.
 #pragma once
 
 #include "coordinator/net/http/url_table.h"
@@ -11,7 +11,7 @@
 
 namespace numoe::serving {
 
-/// All but the table outlive the server; `running` has each request while it is answered.
+/// Everything except the table outlives the server; `running` contains each request while it is answered.
 void AddGenerationRoutes(net::UrlTable& urls, const ApiDeps& deps, RunningTasks& running,
                          PreparationPool& preparers);
 

@@ -6,6 +6,8 @@
 #include <random>
 
 #include "common/base/check.h"
+#include "coordinator/net/http/message_heads.h"
+#include "coordinator/serving/api/ignored_fields.h"
 #include "coordinator/serving/api/tenant.h"
 
 namespace numoe::serving {
@@ -17,7 +19,7 @@ std::string NewAnswerId(const char* prefix) {
 
 namespace {
 
-// A parameter that does not fit the model is named at the beginning of the message. Without one the prompt is
+// If the engine refuses a parameter, its message begins with the parameter's name. Otherwise the prompt is
 // longer than the context.
 net::ApiError FromEngine(const absl::Status& status, const net::ApiError& too_long) {
   net::ApiError error = net::FromStatus(status);
@@ -47,7 +49,7 @@ std::vector<std::shared_ptr<GenerationTask>> RunningTasks::Find(const std::strin
   for (const auto& [key, weak] : tasks_) {
     auto task = id.empty() || key == id ? weak.lock() : nullptr;
     const bool may = task != nullptr && (caller.admin || task->caller().tenant == caller.tenant);
-    // One may go by several ids.
+    // One task may have several ids.
     if (may && std::find(found.begin(), found.end(), task) == found.end()) found.push_back(std::move(task));
   }
   return found;
@@ -57,14 +59,14 @@ int RunningTasks::size() { return static_cast<int>(Find("", {.admin = true}).siz
 
 void GenerationTask::Start(PreparationPool& preparers) {
   trace_ = RequestTrace::Begin(deps_.tracer, deps_.metrics, exchange_->request());
-  // Refused before any work: an overloaded server must not tokenise.
+  // Refuses before any work, because an overloaded server must not tokenise.
   if (!deps_.engine.HasRoom(TenantOf(caller_), preparers.Lines())) {
     const bool draining = deps_.health().status == "draining";
     if (!draining) deps_.metrics.Add(CounterId::kRequestsRejected);
-    net::ApiError error =
-        net::FromStatus(draining ? absl::UnavailableError("the server is draining and takes no new requests")
-                                 : absl::ResourceExhaustedError("the queue is full; try again later"));
-    if (draining) error.code = "draining";  // which numoe-router reads
+    net::ApiError error = net::FromStatus(
+        draining ? absl::UnavailableError("the server is draining and accepts no new requests")
+                 : absl::ResourceExhaustedError("the queue is full; try again later"));
+    if (draining) error.code = "draining";  // numoe-router reads it
     if (trace_) trace_->End(error.http_status, error.code.value_or(error.type), choices_);
     return exchange_->ReplyError(error);
   }
@@ -72,7 +74,7 @@ void GenerationTask::Start(PreparationPool& preparers) {
   exchange_->OnGone([self = shared_from_this()] {
     self->gone_->store(true);
     self->CancelAll();
-    self->trace_.reset();  // which says that nobody was answered
+    self->trace_.reset();  // records that the client has gone
   });
   preparers.AddRequest(exchange_, gone_, [self = shared_from_this()]() -> PreparationPool::Then {
     auto prepared = std::make_shared<std::variant<Prepared, net::ApiError>>(Prepare(
@@ -84,10 +86,10 @@ void GenerationTask::Start(PreparationPool& preparers) {
   });
 }
 
-// The key's places are as many sequences, however few requests they come in.
-bool GenerationTask::TakePlaces(size_t sequences) {
-  const std::shared_ptr<net::RequestPlace> place = exchange_->Place();
-  return place == nullptr || place->Widen(static_cast<int>(sequences));
+// A key's limit counts sequences, whatever number of requests they belong to.
+bool GenerationTask::AcquireSlots(size_t sequences) {
+  const std::shared_ptr<net::ConcurrencySlot> slot = exchange_->Slot();
+  return slot == nullptr || slot->Widen(static_cast<int>(sequences));
 }
 
 void GenerationTask::Submit(Prepared prepared) {
@@ -95,11 +97,11 @@ void GenerationTask::Submit(Prepared prepared) {
   prepared_ = std::move(prepared);
   const GenerationRequest& request = prepared_.request;
   const size_t count = prepared_.prompts.size() * static_cast<size_t>(request.best_of);
-  if (!TakePlaces(count)) {
-    return Fail(net::FromStatus(absl::ResourceExhaustedError(
-        fmt::format("this request's {} answers and those of the key's that are made are more than may be at "
-                    "once; ask for fewer, or try again when one has ended",
-                    count))));
+  if (!AcquireSlots(count)) {
+    return Fail(net::FromStatus(absl::ResourceExhaustedError(fmt::format(
+        "this request's {} answers would exceed the limit of concurrent answers of its API key; ask for "
+        "fewer, or try again when another request has ended",
+        count))));
   }
   const std::string id = request.request_id.empty() ? NewAnswerId(dialect_.id_prefix) : request.request_id;
   running_.Add(id, shared_from_this());
@@ -126,7 +128,8 @@ void GenerationTask::Submit(Prepared prepared) {
                                                       .prompt_index = static_cast<int>(prompt)}));
   }
   if (trace_) trace_->Describe(request, id, deps_.model_names.at(0));
-  // What was asked has become tokens. A stream does not hold its text as long as it takes, nor does the
+  LogIgnoredFields(exchange_->request().id, request.ignored_fields, std::chrono::steady_clock::now());
+  // The text has become tokens. A stream must not keep it for its whole duration, and neither must the
   // writer.
   prepared_.request.conversation.reset();
   prepared_.request.prompts.clear();
@@ -158,11 +161,11 @@ void GenerationTask::SubmitChoice(size_t index) {
                                  .tenant = TenantOf(caller_),
                                  .priority = request.priority,
                                  .deadline = deadline_};
-  // Or all choices of a prompt would be one.
+  // With equal seeds all choices of a prompt would be the same.
   if (generate.sampling.seed) *generate.sampling.seed += index % static_cast<size_t>(request.best_of);
   if (request.best_of > request.n && !generate.sampling.logprobs) generate.sampling.logprobs = 0;
   generate.on_event = [self = shared_from_this(), index](const engine::TokenEvent& event) {
-    // The engine's thread: only hand it over.
+    // Called on the engine's thread, which must only post the event.
     self->exchange_->Post([self, index, event] { self->OnEvent(index, event); });
   };
   if (trace_) trace_->Submitted(index);
@@ -190,7 +193,7 @@ void GenerationTask::OnEvent(size_t index, const engine::TokenEvent& event) {
       deps_.engine.Cancel(*sequences_[index]);
     sequences_[index].reset();
   }
-  Tell(choice, step);
+  SendStep(choice, step);
   const size_t end = (index / static_cast<size_t>(prepared_.request.best_of) + 1) *
                      static_cast<size_t>(prepared_.request.best_of);
   for (size_t sibling = index + 1; sibling < end && !over_; ++sibling) {
@@ -199,19 +202,26 @@ void GenerationTask::OnEvent(size_t index, const engine::TokenEvent& event) {
   FinishIfDone();
 }
 
-// Some of the answer is there, which its client gets also where time runs out.
+// Whether a part of the answer exists, which the client gets even if its deadline passes.
 bool GenerationTask::Began() const {
   return std::any_of(choices_.begin(), choices_.end(),
                      [](const auto& choice) { return choice->completion_tokens() > 0; });
 }
 
-void GenerationTask::Tell(const Choice& choice, const ChoiceStep& step) {
+void GenerationTask::BeginStream() {
+  if (std::exchange(streaming_, true)) return;
+  net::HttpReply head = net::EventStream();
+  for (auto& header : IgnoredFieldsHeaders(prepared_.request.ignored_fields))
+    head.headers.push_back(std::move(header));
+  exchange_->BeginBody(std::move(head));
+}
+
+void GenerationTask::SendStep(const Choice& choice, const ChoiceStep& step) {
   if (!prepared_.request.stream) return;
   NUMOE_CHECK(writer_ != nullptr);
   std::string events = writer_->Events(choice, step);
   if (events.empty()) return;
-  if (!streaming_) exchange_->BeginStream();
-  streaming_ = true;
+  BeginStream();
   exchange_->Send(std::move(events));
 }
 
@@ -224,7 +234,7 @@ void GenerationTask::FinishIfDone() {
   if (trace_) trace_->End(kOk, "", choices_);
   exchange_->CountTokens(static_cast<int>(CountUsage(choices_).completion));
   if (prepared_.request.stream) {
-    if (!streaming_) exchange_->BeginStream();
+    BeginStream();
     exchange_->Send(writer_->End(choices_));
     return exchange_->EndStream();
   }
@@ -240,7 +250,9 @@ void GenerationTask::FinishIfDone() {
     for (size_t i = 0; i < n; ++i) best.push_back(std::move(choices_[first + i]));
   }
   NUMOE_CHECK_EQ(best.size(), choices_.size() / best_of * n);
-  exchange_->Reply({.status = 200, .body = writer_->Whole(best)});
+  exchange_->Reply({.status = kOk,
+                    .body = writer_->Whole(best),
+                    .headers = IgnoredFieldsHeaders(prepared_.request.ignored_fields)});
 }
 
 void GenerationTask::Abort() {
@@ -251,7 +263,7 @@ void GenerationTask::Abort() {
       if (choice.done()) continue;
       if (self->sequences_[index]) self->deps_.engine.Cancel(*self->sequences_[index]);
       self->sequences_[index].reset();
-      self->Tell(choice, choice.Take({.finish = engine::FinishReason::kCancelled, .error = {}}));
+      self->SendStep(choice, choice.Take({.finish = engine::FinishReason::kCancelled, .error = {}}));
     }
     self->FinishIfDone();
   });

@@ -1,10 +1,11 @@
-// GenerationTask: one request's life from its body to the last byte of its answer.
+// GenerationTask: one request from its body to the last byte of its answer.
 //
-// Prepared on a thread of its own kind (preparation.h), then submitted: a sequence for each choice. Choices
-// of one prompt after the first wait for that one's first token, because then the prefix cache has the
-// prompt. The client's going away cancels every sequence, and so does an error of one of them: a request is
-// answered as a whole. Its deadline, though, ends what has begun to be said, and its client gets that. Lives
-// on its exchange's executor; the exchange and the engine hold it as long as it is needed.
+// The request is prepared on a thread of the PreparationPool (preparation.h) and then submitted to the engine
+// as one sequence for each choice. Further choices of a prompt wait for the first token of its first choice,
+// because the prefix cache then contains the prompt. If the client goes away, all sequences are cancelled;
+// the same happens if one of them fails, because a request is answered as a whole. At its deadline, however,
+// choices that have begun are ended and returned. Runs on its exchange's executor; the exchange and the
+// engine hold it as long as it is needed.
 #pragma once
 
 #include <atomic>
@@ -26,24 +27,24 @@
 
 namespace numoe::serving {
 
-/// How one API asks and is answered.
+/// How one API reads requests and writes answers.
 struct Dialect {
   RequestReader read;
-  // An error: nothing is generated.
+  // If this returns an error, nothing is generated.
   std::function<absl::StatusOr<std::unique_ptr<AnswerWriter>>(const GenerationRequest&, AnswerContext)> write;
-  const char* id_prefix;  // of the answer's id
+  const char* id_prefix;  // the beginning of the answer's id
   net::ErrorShape errors = net::ErrorShape::kOpenAi;
   UnaskedThinking unasked_thinking = UnaskedThinking::kAsTrained;
 };
 
 class GenerationTask;
 
-/// The requests that are being answered, by the ids they may be called by. Thread-safe.
+/// The requests that are being answered, by each of their ids. Thread-safe.
 class RunningTasks {
  public:
   void Add(const std::string& id, const std::shared_ptr<GenerationTask>& task);
-  /// Those of this id that the caller may change: its own key's, or anybody's if it is an admin. Of any id
-  /// where it is empty.
+  /// The tasks with this id that the caller may change: those of its own key, or all if it is an
+  /// administrator. An empty id means all ids.
   std::vector<std::shared_ptr<GenerationTask>> Find(const std::string& id, const net::Caller& caller);
   int size();
 
@@ -51,7 +52,7 @@ class RunningTasks {
   static constexpr size_t kSweepSizeMin = 64;
 
   Mutex mutex_;
-  // Tasks that have ended are dropped when tasks_ has this size, which is then set to twice what is left.
+  // When tasks_ reaches this size, tasks that have ended are removed; then it is set to twice the rest.
   size_t sweep_size_ ABSL_GUARDED_BY(mutex_) = kSweepSizeMin;
   std::multimap<std::string, std::weak_ptr<GenerationTask>> tasks_ ABSL_GUARDED_BY(mutex_);
 };
@@ -69,19 +70,20 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
         caller_(exchange_->request().caller),
         dialect_(std::move(dialect)) {}
 
-  /// Refuses before any work where the engine has no room.
+  /// Refuses the request before any work if the engine has no room.
   void Start(PreparationPool& preparers);
-  /// From any thread: ends every choice where it is, with finish reason "abort".
+  /// Ends every choice at its current length, with finish reason "abort". May be called on any thread.
   void Abort();
-  /// Whose it is; from any thread.
+  /// Who has sent the request. May be called on any thread.
   const net::Caller& caller() const { return caller_; }
 
  private:
   void Submit(Prepared prepared);
-  bool TakePlaces(size_t sequences);
+  bool AcquireSlots(size_t sequences);
   void SubmitChoice(size_t index);
   void OnEvent(size_t index, const engine::TokenEvent& event);
-  void Tell(const Choice& choice, const ChoiceStep& step);
+  void BeginStream();
+  void SendStep(const Choice& choice, const ChoiceStep& step);
   bool Began() const;
   void FinishIfDone();
   void Fail(const net::ApiError& error);
@@ -94,13 +96,13 @@ class GenerationTask : public std::enable_shared_from_this<GenerationTask> {
   const Dialect dialect_;
   Prepared prepared_;
   std::unique_ptr<AnswerWriter> writer_;
-  std::unique_ptr<RequestTrace> trace_;  // null: not recorded
+  std::unique_ptr<RequestTrace> trace_;  // null if the request is not recorded
   Choices choices_;
   std::vector<std::optional<SequenceId>> sequences_;  // [choice], while it runs
   std::vector<bool> submitted_;                       // [choice]
   std::optional<std::chrono::steady_clock::time_point> deadline_;
   const std::shared_ptr<std::atomic<bool>> gone_ = std::make_shared<std::atomic<bool>>(false);
-  bool streaming_ = false;  // the head of the stream is out
+  bool streaming_ = false;  // the head of the stream has been sent
   bool over_ = false;
 };
 

@@ -22,7 +22,9 @@ std::optional<TokenId> ReadToken(const ordered_json& value) {
 
 const ordered_json* JsonFields::Get(const char* name) const {
   const auto it = root_.find(name);
-  return it == root_.end() || it->is_null() ? nullptr : &*it;
+  if (it == root_.end() || it->is_null()) return nullptr;
+  read_.emplace(name);
+  return &*it;
 }
 
 const ordered_json* JsonFields::Object(const char* name) {
@@ -58,7 +60,7 @@ void JsonFields::Tokens(const char* name, std::vector<TokenId>& out) {
   if (value == nullptr || ReadTokens(*value, out)) return;
   const auto wrong =
       std::find_if(value->begin(), value->end(), [](const ordered_json& id) { return !ReadToken(id); });
-  NUMOE_CHECK(wrong != value->end()) << "ReadTokens takes every list of token ids";
+  NUMOE_CHECK(wrong != value->end()) << "ReadTokens accepts every list of token ids";
   Fail(fmt::format("{}[{}]", name, wrong - value->begin()), "a token id, found " + Short(*wrong));
 }
 
@@ -82,8 +84,9 @@ void JsonFields::Strings(const char* name, size_t count_max, std::vector<std::st
 
 void JsonFields::Misplaced(const char* name, const char* instead) {
   NUMOE_DCHECK(std::string_view(name) != instead);
-  const ordered_json* value = Get(name);
-  if (value != nullptr && Get(instead) == nullptr)
+  // Get would mark the field as read; a field that is ignored because `instead` is present must stay unread.
+  const auto value = root_.find(name);
+  if (value != root_.end() && !value->is_null() && Get(instead) == nullptr)
     Fail(name, fmt::format("{}, which is this API's name for it, found {}", instead, Short(*value)));
 }
 
@@ -100,6 +103,20 @@ void JsonFields::Take(const JsonFields& inner) {
   if (!error_) error_ = inner.error_;
 }
 
+std::vector<std::string> JsonFields::Unread() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : root_.items()) {
+    if (!value.is_null() && read_.count(name) == 0) names.push_back(path_ + name);
+  }
+  names.insert(names.end(), inner_unread_.begin(), inner_unread_.end());
+  return names;
+}
+
+void JsonFields::TakeUnread(const JsonFields& inner) {
+  NUMOE_DCHECK(&inner != this);
+  for (std::string& name : inner.Unread()) inner_unread_.push_back(std::move(name));
+}
+
 std::string JsonFields::Short(const ordered_json& value) {
   return value.dump(-1, ' ', false, ordered_json::error_handler_t::replace).substr(0, 60);
 }
@@ -107,7 +124,7 @@ std::string JsonFields::Short(const ordered_json& value) {
 std::optional<int64_t> JsonFields::ReadInteger(const ordered_json& value) {
   if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) return std::nullopt;
   if (value.is_number_integer()) return value.get<int64_t>();
-  // A double at the end of 64 bits may be any of the integers that round to it.
+  // A double of 2^63 or more may stand for any of the integers that round to it.
   constexpr double kEnd = 0x1p63;
   if (!value.is_number_float()) return std::nullopt;
   const auto number = value.get<double>();

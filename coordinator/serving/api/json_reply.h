@@ -1,7 +1,7 @@
 // Answers a request with a JSON document, status 200.
 //
-// For routes whose answers are small and whole; generated answers are written by the writers of each dialect.
-// Called on the thread that serves the exchange, as Exchange::Reply is.
+// For routes whose answers are small and complete; generated answers are written by the writers of each
+// dialect. Must be called on the exchange's executor, like Exchange::Reply.
 #pragma once
 
 #include <memory>

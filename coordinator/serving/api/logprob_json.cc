@@ -18,7 +18,7 @@ ordered_json Value(float logprob) {
   return std::max(logprob, kLowest);
 }
 
-// Half a character is shown by its replacement; `bytes` has what it is.
+// A part of a character is shown as the replacement character; `bytes` has the real bytes.
 std::string TextOf(TokenId token, const text::Tokenizer& tokenizer) {
   return tokenizer.Decode({&token, 1}, /*skip_special=*/false);
 }
@@ -47,7 +47,7 @@ const char* ListOf(text::AnswerPart part) {
   return "";
 }
 
-// Every byte but UTF-8's 10xxxxxx.
+// True for every byte except UTF-8's continuation bytes, 10xxxxxx.
 bool BeginsCharacter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
 }  // namespace
@@ -83,7 +83,7 @@ ordered_json TextLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
     ordered_json top = ordered_json::object();
     for (const execution::TokenLogprob& other : token.top)
       top[NameOf(other.token, tokenizer, as_ids)] = Value(other.logprob);
-    // vLLM and OpenAI list the drawn token too.
+    // vLLM and OpenAI list the sampled token as well.
     if (!top.contains(name)) top[name] = Value(token.chosen.logprob);
     tops.push_back(std::isnan(token.chosen.logprob) ? ordered_json(nullptr) : top);
   }
@@ -92,7 +92,7 @@ ordered_json TextLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
 
 ordered_json PromptLogprobs(const std::vector<execution::TokenLogprobs>& tokens,
                             const text::Tokenizer& tokenizer) {
-  ordered_json list = ordered_json::array({nullptr});  // nothing precedes the first
+  ordered_json list = ordered_json::array({nullptr});  // the first token has no predecessor
   for (const execution::TokenLogprobs& token : tokens) {
     ordered_json entry = ordered_json::object();
     const auto add = [&](const execution::TokenLogprob& one, int rank) {

@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "coordinator/serving/api/ignored_fields.h"
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
@@ -22,12 +23,12 @@ std::string TypeOf(const ordered_json& block) {
   return type != block.end() && type->is_string() ? type->get<std::string>() : "";
 }
 
-// Where the type of a block is wrong.
+// The place of a block's type, or of the block itself if it is not an object.
 std::string PlaceOfType(const ordered_json& block, const std::string& where) {
   return block.is_object() ? where + ".type" : where;
 }
 
-// A field of a block that must be there; null after an error.
+// Returns a field that a block must have; null after an error.
 const std::string* Text(JsonFields& in, const ordered_json& block, const char* field,
                         const std::string& where) {
   const auto it = block.find(field);
@@ -37,7 +38,7 @@ const std::string* Text(JsonFields& in, const ordered_json& block, const char* f
   return nullptr;
 }
 
-// A string, or blocks of text, which are joined.
+// Reads a string, or joins blocks of text.
 std::string TextContent(JsonFields& in, const ordered_json& content, const std::string& where,
                         const char* between) {
   if (content.is_string()) return content.get<std::string>();
@@ -61,7 +62,7 @@ std::string TextContent(JsonFields& in, const ordered_json& content, const std::
   return text;
 }
 
-// The messages of a conversation, one after the other, as templates know them.
+// Converts the messages of a conversation one after the other into the form that templates know.
 class MessagesReader {
  public:
   explicit MessagesReader(JsonFields& in) : in_(in) {}
@@ -72,7 +73,8 @@ class MessagesReader {
     const std::string* role = Text(in_, message, "role", where);
     if (role == nullptr) return;
     if (*role != "user" && *role != "assistant" && *role != "system")
-      return in_.Fail(where + ".role", "\"user\" or \"assistant\", found " + JsonFields::Short(*role));
+      return in_.Fail(where + ".role",
+                      "\"user\", \"assistant\" or \"system\", found " + JsonFields::Short(*role));
     const ordered_json content = message.value("content", ordered_json());
     const std::string place = where + ".content";
     if (*role == "system") {
@@ -89,7 +91,7 @@ class MessagesReader {
   ordered_json Take() { return std::move(out_); }
 
  private:
-  // Results of tools come between what the user says, and are messages of their own.
+  // A user's message may contain tool results, each of which becomes a message.
   void AddUser(const ordered_json& content, const std::string& where) {
     std::string text;
     bool said = content.empty();
@@ -121,14 +123,14 @@ class MessagesReader {
     const std::string* id = Text(in_, block, "tool_use_id", where);
     if (id == nullptr) return;
     if (calls_.count(*id) == 0) {
-      return in_.Fail(
-          where + ".tool_use_id",
-          "the id of a tool_use block of an assistant's message before it, found " + JsonFields::Short(*id));
+      return in_.Fail(where + ".tool_use_id",
+                      "the id of a tool_use block in an earlier message of the assistant, found " +
+                          JsonFields::Short(*id));
     }
     std::string text;
     if (const auto content = block.find("content"); content != block.end() && !content->is_null())
       text = TextContent(in_, *content, where + ".content", "\n");
-    // Templates have no field for it, and the model must know.
+    // Templates have no field for errors, and the model must see them.
     if (block.value("is_error", ordered_json()) == true) text = "Error: " + text;
     out_.push_back({{"role", "tool"}, {"tool_call_id", *id}, {"content", text}});
   }
@@ -146,7 +148,7 @@ class MessagesReader {
         (type == "text" ? text : thinking) += *part;
       } else if (type == "tool_use") {
         AddCall(block, place, calls);
-      } else if (type != "redacted_thinking") {  // only who wrote it can read it
+      } else if (type != "redacted_thinking") {  // encrypted by another server, so it cannot be read
         return in_.Fail(PlaceOfType(block, place),
                         "a block of type text, thinking or tool_use, found " + JsonFields::Short(block));
       }
@@ -183,11 +185,10 @@ void ReadTools(JsonFields& in, Conversation& out) {
     const std::string type = TypeOf(tool);
     if (!tool.is_object()) return in.Fail(where, "an object, found " + JsonFields::Short(tool));
     if (!type.empty() && type != "custom")
-      return in.Fail(
-          where + ".type",
-          "\"custom\", a tool of the client's own: this server runs none, found " + JsonFields::Short(tool));
+      return in.Fail(where + ".type", "\"custom\", because this server runs no tools itself, found " +
+                                          JsonFields::Short(tool));
     if (!tool.contains("input_schema") || !tool["input_schema"].is_object())
-      return in.Fail(where + ".input_schema", "a JSON Schema of objects");
+      return in.Fail(where + ".input_schema", "a JSON Schema whose type is object");
     ordered_json function = ordered_json::object();
     for (const auto& [theirs, ours] : {std::pair{"name", "name"},
                                        {"description", "description"},
@@ -199,7 +200,7 @@ void ReadTools(JsonFields& in, Conversation& out) {
   }
 }
 
-// auto, any, tool and none are OpenAI's auto, required, a named function and none.
+// The types auto, any, tool and none correspond to OpenAI's auto, required, a named function and none.
 void ReadChoice(JsonFields& in, Conversation& out) {
   const ordered_json* choice = in.Object("tool_choice");
   const DeclarationPlaces places = {.function = "", .parameters = ".input_schema"};
@@ -220,7 +221,7 @@ void ReadChoice(JsonFields& in, Conversation& out) {
   ReadCalls(in, places, &openai, !single, out);
 }
 
-// `output_format` is the name that the format had in the beta.
+// `output_format` is the name of the field in the beta of the API.
 void ReadOutputFormat(JsonFields& in, GenerationRequest& out) {
   if (const ordered_json* config = in.Object("output_config"); config != nullptr) {
     const auto format = config->find("format");
@@ -250,7 +251,7 @@ void ReadMessagesConversation(JsonFields& in, GenerationRequest& out) {
   for (size_t i = 0; i < messages->size() && !in.error(); ++i) reader.Add((*messages)[i], i);
   for (ordered_json& message : reader.Take()) c.messages.push_back(std::move(message));
   if (in.error()) return;
-  // What the assistant is to go on with.
+  // A last message of the assistant is continued.
   const ordered_json& last = c.messages.back();
   c.continue_final_message =
       last["role"] == "assistant" && !last.contains("tool_calls") && last["content"] != "";
@@ -269,7 +270,9 @@ std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const ordered
   ReadCommon(in, out);
   in.Bool("stream", out.stream);
   ReadSampling(in, out);
-  out.n = out.best_of = 1;  // a message is one answer
+  if (out.n != 1) in.Fail("n", "1, because a message is one answer");
+  if (out.best_of != out.n) in.Fail("best_of", "1, because a message is one answer");
+  out.n = out.best_of = 1;
   if (in.Get("max_tokens") == nullptr) in.Fail("max_tokens", "an integer of at least 1, found nothing");
   in.Number("max_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   in.Strings("stop_sequences", kStopSequencesMax, out.stop);
@@ -279,6 +282,7 @@ std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const ordered
   ReadOutputFormat(in, out);
   ReadMessagesConversation(in, out);
   if (in.error()) return *in.error();
+  out.ignored_fields = IgnoredFields(in);
   return out;
 }
 

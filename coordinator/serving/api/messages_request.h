@@ -1,9 +1,9 @@
-// What /v1/messages and /v1/messages/count_tokens are asked, read from JSON and checked.
+// Reads and checks the requests of /v1/messages and /v1/messages/count_tokens.
 //
 // Source: Anthropic's Messages API (version 2023-06-01). Content blocks become the messages that templates
-// know: tool results are messages of their own, thinking is reasoning_content, and a conversation that ends
-// with the assistant's text is continued. Errors name the place ("messages[2].content[0]"). Unknown fields
-// are accepted. Pure functions.
+// know: each tool result is a message, thinking is reasoning_content, and a conversation that ends with the
+// assistant's text is continued. Errors name the place ("messages[2].content[0]"). Unknown fields are named
+// in the request's ignored_fields. Pure functions.
 #pragma once
 
 #include <variant>
@@ -16,7 +16,7 @@ namespace numoe::serving {
 
 std::variant<GenerationRequest, net::ApiError> ReadMessagesRequest(const nlohmann::ordered_json& body,
                                                                    const GenerationDefaults& defaults);
-/// Its part that becomes the prompt; all that count_tokens asks for.
+/// Reads the part that becomes the prompt, which is all that count_tokens needs.
 void ReadMessagesConversation(JsonFields& in, GenerationRequest& out);
 
 }  // namespace numoe::serving

@@ -42,7 +42,7 @@ void AddMessagesRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool
   };
   urls.Add({.method = "POST",
             .pattern = "/v1/messages/count_tokens",
-            .summary = "The length of a conversation in tokens (Anthropic)",
+            .summary = "Counts the tokens of a conversation (Anthropic)",
             .handle = count,
             .counted = false,
             .errors = net::ErrorShape::kAnthropic});

@@ -1,7 +1,7 @@
-// /v1/messages/count_tokens: how long a conversation would be as a prompt.
+// /v1/messages/count_tokens: the length of a conversation as a prompt.
 //
-// Anthropic's question beside /v1/messages, which generation_routes.h answers. Prepared as any request, on
-// the preparers' threads, because a prompt may be megabytes.
+// Belongs to Anthropic's API; /v1/messages itself is in generation_routes.h. The conversation is prepared on
+// the threads of the PreparationPool, as any request is, because a prompt may have megabytes.
 #pragma once
 
 #include "coordinator/net/http/url_table.h"
@@ -10,7 +10,7 @@
 
 namespace numoe::serving {
 
-/// All but the table outlive the server.
+/// Everything except the table outlives the server.
 void AddMessagesRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers);
 
 }  // namespace numoe::serving

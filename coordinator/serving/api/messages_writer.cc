@@ -11,10 +11,11 @@ namespace {
 using nlohmann::ordered_json;
 using Kind = text::AnswerDelta::Kind;
 
-// Proxies end connections that are silent for a minute.
+// Proxies close connections that are silent for a minute.
 constexpr std::chrono::seconds kPingInterval(10);
 
-// Clients count what was in the cache beside the rest, not within it.
+// Cached tokens are counted in addition to the input tokens, not as a part of them, as Anthropic's clients
+// expect.
 ordered_json UsageJson(const Choice& choice, int64_t output_tokens) {
   NUMOE_DCHECK_LE(choice.cached_prompt_tokens(), choice.prompt_tokens());
   return {{"input_tokens", choice.prompt_tokens() - choice.cached_prompt_tokens()},
@@ -36,7 +37,7 @@ ordered_json Message(const AnswerContext& context) {
 void SetStop(const Choice& choice, ordered_json& out) {
   const auto* sequence = std::get_if<std::string>(&choice.stop_reason());
   const std::string& reason = choice.finish_reason();
-  // Calls that tool_choice named are tool_use as well.
+  // A call that tool_choice has named is also tool_use.
   out["stop_reason"] = reason == "length"               ? "max_tokens"
                        : !choice.answer().calls.empty() ? "tool_use"
                        : sequence != nullptr            ? "stop_sequence"
@@ -45,7 +46,7 @@ void SetStop(const Choice& choice, ordered_json& out) {
   if (out["stop_reason"] == "stop_sequence") out["stop_sequence"] = *sequence;
 }
 
-// As it begins: without what it says.
+// A block at its beginning, without its content.
 ordered_json NewBlock(const text::AnswerDelta& delta) {
   switch (delta.kind) {
     case Kind::kReasoning:
@@ -84,7 +85,7 @@ ordered_json DeltaJson(const text::AnswerDelta& delta) {
   return {{"type", "input_json_delta"}, {"partial_json", delta.text}};
 }
 
-// Its name is its type.
+// An event whose name is its type.
 std::string Event(const ordered_json& json) { return SseEvent(json["type"].get<std::string>(), json); }
 
 }  // namespace
@@ -129,8 +130,8 @@ std::string MessagesWriter::Events(const Choice& choice, const ChoiceStep& step)
   const Clock::time_point now = Clock::now();
   std::string events = begun_ ? "" : Begin(choice);
   for (const text::AnswerDelta& delta : step.deltas) events += Delta(delta);
-  if (events.empty() && now - told_ >= kPingInterval) events = Event({{"type", "ping"}});
-  if (!events.empty()) told_ = now;
+  if (events.empty() && now - last_event_ >= kPingInterval) events = Event({{"type", "ping"}});
+  if (!events.empty()) last_event_ = now;
   return events;
 }
 
@@ -154,9 +155,9 @@ std::string MessagesWriter::Failure(const net::ApiError& error) {
 std::string MessagesWriter::Whole(const Choices& choices) {
   const Choice& choice = *choices[0];
   ordered_json message = Message(context_);
-  for (const text::AnswerDelta& delta : choice.said()) {
+  for (const text::AnswerDelta& delta : choice.deltas()) {
     if (delta.kind != Kind::kArguments) message["content"].push_back(NewBlock(delta));
-    NUMOE_CHECK(!message["content"].empty()) << "arguments come after their call";
+    NUMOE_CHECK(!message["content"].empty()) << "the call comes before its arguments";
     AddToBlock(delta, message["content"].back());
   }
   SetStop(choice, message);

@@ -1,10 +1,10 @@
-// Anthropic's message: blocks of thinking, text and tool_use in the order in which the model said them.
+// MessagesWriter: Anthropic's message, with blocks of thinking, text and tool_use in the order of the model.
 //
-// Source: Anthropic's Messages API (version 2023-06-01) and its streaming. A call whose arguments are no JSON
-// object (cut off, or the model's mistake) streams them as they are; in a whole message they are the string
-// of {"INVALID_JSON": ...}, as Anthropic has it. Signatures are empty: thinking may be given back unproven. A
-// stream begins with the first token, and while thinking that is not shown goes on, it is kept open by pings.
-// One thread.
+// Source: Anthropic's Messages API (version 2023-06-01) and its streaming. If the arguments of a call are not
+// a JSON object (cut off, or a mistake of the model), a stream contains them unchanged; a complete message
+// contains them as the string of {"INVALID_JSON": ...}, as Anthropic does. Signatures are empty, so clients
+// may return thinking without proof. A stream begins with the first token; while thinking that is not shown
+// continues, pings keep it open. One thread.
 #pragma once
 
 #include <chrono>
@@ -31,10 +31,10 @@ class MessagesWriter final : public AnswerWriter {
   using Clock = std::chrono::steady_clock;
 
   const AnswerContext context_;
-  Clock::time_point told_ = Clock::now();
+  Clock::time_point last_event_ = Clock::now();  // when the last event was written
   bool begun_ = false;
-  std::optional<text::AnswerDelta::Kind> open_;  // the block that is being said; kCallBegin for a call
-  int index_ = 0;                                // its place, or the next one's
+  std::optional<text::AnswerDelta::Kind> open_;  // the kind of the unfinished block; kCallBegin for a call
+  int index_ = 0;                                // the index of the unfinished block, or of the next one
 };
 
 }  // namespace numoe::serving

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "coordinator/serving/api/ignored_fields.h"
 #include "coordinator/serving/api/json_fields.h"
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/sampling_fields.h"
@@ -12,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kNewTokensDefault = 128;  // SGLang's
+constexpr int kNewTokensDefault = 128;  // SGLang's default
 
 void ReadInput(JsonFields& in, GenerationRequest& out) {
   const ordered_json *text = in.Get("text"), *ids = in.Get("input_ids");
@@ -26,8 +27,8 @@ void ReadInput(JsonFields& in, GenerationRequest& out) {
   }
 }
 
-// A field that SGLang takes once, or once for each prompt in a list. All prompts of a request are answered
-// alike here, so a list has one value as often as there are prompts.
+// A field that SGLang accepts once, or as a list with a value for each prompt. This server answers all
+// prompts of a request with the same values, so a list must contain the same value for each of them.
 class FieldOfPrompts {
  public:
   FieldOfPrompts(JsonFields& in, const char* name, size_t prompts) : json_(ordered_json::object()) {
@@ -38,10 +39,10 @@ class FieldOfPrompts {
     } else if (value->size() != prompts || value->empty() ||
                std::any_of(value->begin(), value->end(),
                            [value](const auto& one) { return one != value->front(); })) {
-      in.Fail(name,
-              fmt::format("one value for all prompts, or a list of {} equal ones, found {}; send prompts "
-                          "with values of their own in requests of their own",
-                          prompts, JsonFields::Short(*value)));
+      in.Fail(name, fmt::format(
+                        "one value for all prompts, or a list of {} equal ones, found {}; send prompts with "
+                        "different values in separate requests",
+                        prompts, JsonFields::Short(*value)));
     } else {
       json_[name] = value->front();
     }
@@ -85,21 +86,24 @@ std::variant<GenerationRequest, net::ApiError> ReadNativeRequest(const ordered_j
   ReadInput(in, out);
   ReadLogprobs(in, out);
   out.sampling.max_tokens = kNewTokensDefault;
-  ReadSampling(in, out);  // what the server has locked is here if there are no sampling_params
+  // For values that the server has locked: ApplySamplingLocks writes them here and not into sampling_params.
+  ReadSampling(in, out);
   const FieldOfPrompts params(in, "sampling_params", out.prompts.size());
   JsonFields params_in(params.json());
   if (const ordered_json* sampling = params_in.Object("sampling_params"); sampling != nullptr) {
     JsonFields inner(*sampling, "sampling_params.");
-    inner.Number("max_new_tokens", 0, INT32_MAX, out.sampling.max_tokens);  // 0: the prompt alone
+    inner.Number("max_new_tokens", 0, INT32_MAX, out.sampling.max_tokens);  // 0: only the prompt is computed
     for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"})
       inner.Misplaced(name, "max_new_tokens");
     ReadSampling(inner, out);
     ReadStructure(inner, out);
     in.Take(inner);
+    in.TakeUnread(inner);
   }
   in.Take(params_in);
   out.best_of = out.n;
   if (in.error()) return *in.error();
+  out.ignored_fields = IgnoredFields(in);
   return out;
 }
 

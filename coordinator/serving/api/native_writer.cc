@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// JSON has no infinity.
+// JSON has no infinity; this value replaces it.
 constexpr double kNoLogprob = -9999.0;
 
 }  // namespace
@@ -24,7 +24,7 @@ ordered_json NativeWriter::FinishJson(const Choice& choice) const {
     const auto* reason = std::get_if<std::string>(&choice.stop_reason());
     if (reason != nullptr && *reason == kTimedOut)
       return {{"type", "length"}, {"length", choice.completion_tokens()}, {"reason", kTimedOut}};
-    NUMOE_CHECK(request_.sampling.max_tokens.has_value()) << "ReadNativeRequest has a default";
+    NUMOE_CHECK(request_.sampling.max_tokens.has_value()) << "ReadNativeRequest sets a default";
     return {{"type", "length"}, {"length", *request_.sampling.max_tokens}};
   }
   if (choice.finish_reason() == "abort") return {{"type", "abort"}, {"message", "Aborted"}};
@@ -63,7 +63,8 @@ void NativeWriter::AddLogprobs(const Choice& choice, ordered_json& meta) const {
     meta[name] = ordered_json::array();
   AddTokens(choice.logprobs(), 0, meta["output_token_logprobs"], meta["output_top_logprobs"]);
   if (!request_.sampling.prompt_logprobs) return;
-  // The prompt's first token follows nothing and has none; the list of the others has no place for it.
+  // The prompt's first token has no predecessor and no log-probability, so the list begins with the second
+  // one.
   auto first = static_cast<size_t>(request_.logprob_start);
   NUMOE_DCHECK_GE(request_.logprob_start, 0);
   if (first == 0) {

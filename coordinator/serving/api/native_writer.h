@@ -1,7 +1,7 @@
-// SGLang's answer to /generate: {text, output_ids, meta_info}, and a list of them where a list was asked.
+// NativeWriter: SGLang's answer to /generate: {text, output_ids, meta_info}, or a list of them for a list.
 //
-// Source: SGLang 0.5. Each event of a stream has all the text so far, as SGLang's clients expect, and its
-// place in the list as `index`. Log-probabilities are [logprob, id, null]. One thread.
+// Source: SGLang 0.5. Each event of a stream contains all of the text so far, as SGLang's clients expect, and
+// its position in the list as `index`. Log-probabilities are [logprob, id, null]. One thread.
 #pragma once
 
 #include <chrono>

@@ -7,6 +7,7 @@
 #include "coordinator/net/http/http_limits.h"
 #include "coordinator/serving/api/api_limits.h"
 #include "coordinator/serving/api/conversation_extras.h"
+#include "coordinator/serving/api/ignored_fields.h"
 #include "coordinator/serving/api/promise_fields.h"
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
@@ -26,7 +27,8 @@ void ReadStream(JsonFields& in, GenerationRequest& out) {
   const ordered_json* options = in.Object("stream_options");
   if (options == nullptr) return;
   if (!out.stream)
-    return in.Fail("stream_options", "\"stream\": true beside it, found a request for no stream");
+    return in.Fail("stream_options",
+                   "\"stream\": true in the same request, found a request without a stream");
   JsonFields inner(*options, "stream_options.");
   bool continuous = false;
   inner.Bool("include_usage", out.include_usage);
@@ -39,17 +41,18 @@ void ReadPromptLogprobs(JsonFields& in, GenerationRequest& out) {
   if (in.Get("prompt_logprobs") == nullptr) return;
   int top = 0;
   in.Number("prompt_logprobs", 0, execution::kLogprobsMax, top);
-  if (out.stream) in.Fail("prompt_logprobs", "no stream: the prompt's are given with the whole answer");
+  if (out.stream)
+    in.Fail("prompt_logprobs", "a request without a stream, because only a complete answer has them");
   out.sampling.prompt_logprobs = top;
 }
 
-// Chat: a switch, and how many alternatives.
+// For chat: a switch, and the number of alternatives.
 void ReadChatLogprobs(JsonFields& in, GenerationRequest& out) {
   bool wanted = false;
   int top = 0;
   in.Bool("logprobs", wanted);
   in.Number("top_logprobs", 0, execution::kLogprobsMax, top);
-  if (top > 0 && !wanted) in.Fail("top_logprobs", "logprobs to be true beside it");
+  if (top > 0 && !wanted) in.Fail("top_logprobs", "\"logprobs\": true in the same request");
   if (wanted) out.sampling.logprobs = top;
 }
 
@@ -61,7 +64,7 @@ void ReadTextLogprobs(JsonFields& in, GenerationRequest& out) {
   if (out.echo) out.sampling.prompt_logprobs = top;
 }
 
-// SGLang's switch, and llama.cpp's names for the same.
+// Reads SGLang's switch, and llama.cpp's field with the same meaning.
 void ReadReasoningFormat(JsonFields& in, GenerationRequest& out) {
   in.Bool("separate_reasoning", out.separate_reasoning);
   std::string format;
@@ -69,7 +72,7 @@ void ReadReasoningFormat(JsonFields& in, GenerationRequest& out) {
   if (format.empty() || format == "auto" || format == "deepseek") return;
   if (format != "none") {
     return in.Fail("reasoning_format",
-                   "\"auto\", \"deepseek\" (in a field of its own) or \"none\" (within the content), found " +
+                   "\"auto\", \"deepseek\" (in its own field) or \"none\" (in the content), found " +
                        JsonFields::Short(format));
   }
   out.separate_reasoning = false;
@@ -83,7 +86,8 @@ void FailAtPlace(JsonFields& in, const std::string& error) {
   in.Fail(error.substr(0, place), error.substr(place + kExpected.size()));
 }
 
-// A result answers a call of the conversation, as OpenAI has it; a call needs no result, as vLLM has it.
+// A tool result must answer a call of the conversation, as in OpenAI's API; a call needs no result, as in
+// vLLM.
 void CheckToolResults(JsonFields& in, const ordered_json& messages) {
   std::unordered_set<std::string> calls;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -94,9 +98,8 @@ void CheckToolResults(JsonFields& in, const ordered_json& messages) {
     if (messages[i]["role"] != "tool") continue;
     const ordered_json id = messages[i].value("tool_call_id", ordered_json());
     if (id.is_string() && calls.count(id.get_ref<const std::string&>()) != 0) continue;
-    in.Fail(
-        fmt::format("messages[{}].tool_call_id", i),
-        "the id of a call in tool_calls of an assistant's message before it, found " + JsonFields::Short(id));
+    in.Fail(fmt::format("messages[{}].tool_call_id", i),
+            "the id of a call in tool_calls of an earlier assistant message, found " + JsonFields::Short(id));
   }
 }
 
@@ -111,14 +114,14 @@ void ReadCalls(JsonFields& in, const DeclarationPlaces& places, const ordered_js
       ReadCallPolicy({.tools = out.tools, .choice = choice, .messages = out.messages, .parallel = parallel});
   if (const auto* error = std::get_if<net::ApiError>(&calls)) return in.Fail(*error);
   out.calls = std::get<CallPolicy>(std::move(calls));
-  // The model cannot call what it is not shown.
+  // Tools that must not be called are not shown to the model.
   if (out.calls.choice == CallPolicy::Choice::kNone) out.tools = nullptr;
 }
 
 void RefuseInnerSampling(JsonFields& in) {
   if (const ordered_json* inner = in.Get("sampling_params"); inner != nullptr && !inner->empty())
     in.Fail("sampling_params",
-            "its fields in the request itself, as this API has them, found " + JsonFields::Short(*inner));
+            "its fields in the request itself, as in this API, found " + JsonFields::Short(*inner));
 }
 
 void ReadCommon(JsonFields& in, GenerationRequest& out) {
@@ -176,16 +179,17 @@ void ReadConversation(JsonFields& in, GenerationRequest& out) {
   bool parse = true;
   in.Bool("parse_tool_calls", parse);
   if (!parse)
-    in.Fail("parse_tool_calls", "true: calls are read here wherever tools are declared; leave out the tools");
+    in.Fail("parse_tool_calls", "true: calls are always parsed if tools are declared; leave out the tools");
   in.Bool("continue_final_message", c.continue_final_message);
   ReadOpenMessage(in, *messages, c);
   c.add_generation_prompt = !c.continue_final_message;
   in.Bool("add_generation_prompt", c.add_generation_prompt);
   if (c.continue_final_message && c.add_generation_prompt)
-    in.Fail("continue_final_message", "add_generation_prompt not to be true as well");
+    in.Fail("continue_final_message", "add_generation_prompt to be false, because both exclude each other");
   bool add_special = false;
   in.Bool("add_special_tokens", add_special);
-  if (add_special) in.Fail("add_special_tokens", "false: the chat template writes the first token by itself");
+  if (add_special)
+    in.Fail("add_special_tokens", "false, because the chat template writes the first token itself");
   ReadThinking(in, out);
   in.Bool("include_reasoning", out.include_reasoning);
   ReadReasoningFormat(in, out);
@@ -201,7 +205,7 @@ GenerationRequest ReadWhatBothHave(JsonFields& in, const GenerationDefaults& def
   ReadStream(in, out);
   ReadSampling(in, out);
   if (out.stream && out.best_of > out.n)
-    in.Fail("best_of", "n in a stream: which are best is known at the end");
+    in.Fail("best_of", "n in a stream, because the best answers are known only at the end");
   return out;
 }
 
@@ -223,6 +227,7 @@ std::variant<GenerationRequest, net::ApiError> ReadChatRequest(const ordered_jso
   ReadConversation(in, out);
   ReadConversationExtras(in, out);
   if (in.error()) return *in.error();
+  out.ignored_fields = IgnoredFields(in);
   return out;
 }
 
@@ -233,18 +238,20 @@ std::variant<GenerationRequest, net::ApiError> ReadTextRequest(const ordered_jso
   out.sampling.max_tokens = kCompletionTokensDefault;
   in.Bool("echo", out.echo);
   ReadPredict(in, out);
-  in.Number("max_tokens", out.echo ? 0 : 1, INT32_MAX, out.sampling.max_tokens);  // 0: the prompt's alone
+  in.Number("max_tokens", out.echo ? 0 : 1, INT32_MAX, out.sampling.max_tokens);  // 0: only the prompt
   ReadTextLogprobs(in, out);
   ReadPromptLogprobs(in, out);
   ReadStructure(in, out);
   ReadPrompts(in, "prompt", out);
   std::string suffix;
   in.String("suffix", suffix);
-  if (!suffix.empty()) in.Fail("suffix", "nothing: text is not filled in between here");
+  if (!suffix.empty())
+    in.Fail("suffix", "no value, because this server does not fill in text before a suffix");
   in.Misplaced("max_completion_tokens", "max_tokens");
   in.Misplaced("max_output_tokens", "max_tokens");
   in.Misplaced("stop_sequences", "stop");
   if (in.error()) return *in.error();
+  out.ignored_fields = IgnoredFields(in);
   return out;
 }
 

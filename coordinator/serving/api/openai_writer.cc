@@ -66,10 +66,11 @@ ordered_json StopReasonOf(const Choice& choice) {
   return nullptr;
 }
 
-// Of one of several choices with the same prompt.
+// Adds what belongs to the prompt; called for one of several choices with the same prompt.
 void AddPromptDetails(const Choice& choice, const GenerationRequest& request, const AnswerContext& context,
                       ordered_json& object) {
-  if (request.sampling.prompt_logprobs && !request.echo)  // an echo has them in its place
+  if (request.sampling.prompt_logprobs &&
+      !request.echo)  // with echo, the choices' log-probabilities contain them
     object["prompt_logprobs"] = PromptLogprobs(choice.prompt_logprobs(), context.tokenizer);
   if (request.return_token_ids)
     object["prompt_token_ids"] = context.prompts[static_cast<size_t>(choice.prompt_index())];
@@ -108,10 +109,10 @@ ChatWriter::ChatWriter(const GenerationRequest& request, AnswerContext context)
 
 std::string ChatWriter::Events(const Choice& choice, const ChoiceStep& step) {
   const bool silent = !step.says_something() && !choice.done();
-  // Thinking that is not shown may take minutes: the stream begins before it.
+  // Reasoning that is not shown may take minutes, so the stream begins before the first visible token.
   if (silent && request_.include_reasoning) return "";
   std::string events;
-  // The role comes alone, as clients expect it.
+  // The role has its own chunk, as clients expect.
   if (begun_.insert(choice.index()).second) {
     ordered_json chunk = Chunk(choice, {{"role", "assistant"}, {"content", ""}}, nullptr);
     if (request_.return_token_ids)
@@ -217,7 +218,7 @@ std::string TextWriter::Whole(const Choices& choices) {
     int offset = 0;
     ordered_json json =
         ChoiceJson(choice, choice.answer().content, choice.tokens(), choice.logprobs(), offset);
-    json["index"] = i;  // of those that are given
+    json["index"] = i;  // among the returned choices
     AddPromptDetails(choice, request_, context_, json);
     answer["choices"].push_back(std::move(json));
   }

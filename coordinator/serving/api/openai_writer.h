@@ -1,8 +1,9 @@
-// OpenAI's objects: chat.completion with its chunks, and text_completion.
+// ChatWriter and TextWriter: OpenAI's objects: chat.completion with its chunks, and text_completion.
 //
-// Source: OpenAI's API description 2.3.0; reasoning under both names that clients know (reasoning_content:
-// DeepSeek, SGLang; reasoning: vLLM); stop_reason, prompt_logprobs, token_ids and prompt_token_ids as vLLM.
-// Only what was asked for is added to a stream: clients of benchmarks take any chunk for a token. One thread.
+// Source: OpenAI's API description 2.3.0. Reasoning has both names that clients know (reasoning_content:
+// DeepSeek, SGLang; reasoning: vLLM); stop_reason, prompt_logprobs, token_ids and prompt_token_ids are those
+// of vLLM. A stream contains only what was asked for, because benchmark clients count every chunk as a token.
+// One thread.
 #pragma once
 
 #include <set>
@@ -21,7 +22,8 @@ class ChatWriter final : public AnswerWriter {
   std::string Whole(const Choices& choices) override;
 
  private:
-  /// `ended`: the step that this is the last chunk of, which has what goes with its tokens; null: more come.
+  /// `ended` is the step whose last chunk this is and whose token data it contains; null if more chunks
+  /// follow.
   nlohmann::ordered_json Chunk(const Choice& choice, nlohmann::ordered_json delta,
                                const ChoiceStep* ended) const;
 

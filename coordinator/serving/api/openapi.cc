@@ -17,8 +17,8 @@ ordered_json Content(const char* type, const char* schema) {
   return {{type, {{"schema", Ref(std::string("schemas/") + schema)}}}};
 }
 
-// "/v1/responses/{}" -> "/v1/responses/{response_id}": named after what stands before. The second of two in a
-// row has a number.
+// "/v1/responses/{}" becomes "/v1/responses/{response_id}": the parameter is named after the segment before
+// it. If two follow each other, the second one has a number.
 std::string NamedPath(const std::string& pattern, std::vector<std::string>& names) {
   std::string path;
   size_t from = 0;
@@ -54,7 +54,7 @@ ordered_json Operation(const net::Route& route, const std::vector<std::string>& 
     operation["parameters"].push_back(
         {{"name", name}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}});
   }
-  ordered_json good = {{"description", "What was asked for"}};
+  ordered_json good = {{"description", "The result"}};
   if (const RouteSchemas* schemas = Described(route); schemas != nullptr) {
     if (schemas->request != nullptr) {
       operation["requestBody"] = {{"required", true},
@@ -71,7 +71,7 @@ ordered_json Operation(const net::Route& route, const std::vector<std::string>& 
 }
 
 ordered_json ErrorResponse(const char* schema) {
-  return {{"description", "What is wrong"}, {"content", Content("application/json", schema)}};
+  return {{"description", "An error"}, {"content", Content("application/json", schema)}};
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ ordered_json OpenApiDocument(const net::UrlTable& urls, const std::string& versi
           {"info",
            {{"title", "NUMoE"},
             {"version", version},
-            {"description", "Mixture-of-experts models, served as OpenAI, Anthropic and SGLang have it"}}},
+            {"description", "Mixture-of-experts models with the APIs of OpenAI, Anthropic and SGLang"}}},
           {"paths", std::move(paths)},
           {"components",
            {{"schemas", OpenApiSchemas()},

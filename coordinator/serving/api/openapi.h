@@ -1,7 +1,7 @@
-// /openapi.json: what this server has, as an OpenAPI 3.1 document.
+// /openapi.json: the routes of this server as an OpenAPI 3.1 document.
 //
-// Made from the table's list, so that no route is missing; the objects of the main ones are described in
-// openapi_schemas.cc, as far as clients need it: unknown fields are accepted everywhere. Pure functions.
+// Made from the table of routes, so that none is missing. openapi_schemas.cc describes the objects of the
+// main routes as far as clients need it: unknown fields are accepted everywhere. Pure functions.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ namespace numoe::serving {
 
 nlohmann::ordered_json OpenApiDocument(const net::UrlTable& urls, const std::string& version);
 
-/// The names of what a route takes and answers among the schemas; nullptr: nothing that is described.
+/// The names of the schemas of a route's request and answer; nullptr if it is not described.
 struct RouteSchemas {
   const char* method;
   const char* pattern;
   const char* request;
   const char* answer;
-  const char* event;  // of its stream
+  const char* event;  // one event of its stream
 };
 const std::vector<RouteSchemas>& DescribedRoutes();
 /// components.schemas

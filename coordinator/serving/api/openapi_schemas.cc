@@ -1,4 +1,4 @@
-// The objects of the main routes as JSON Schemas, beside the table of the routes that have them.
+// The objects of the main routes as JSON Schemas, and the table of the routes that use them.
 #include "coordinator/serving/api/openapi.h"
 
 namespace numoe::serving {

@@ -21,7 +21,7 @@ namespace {
 using nlohmann::ordered_json;
 using TokenIds = std::vector<TokenId>;
 
-// Megabytes take seconds to become tokens; by their bytes alone they may be too many already.
+// Megabytes take seconds to tokenise; the number of bytes alone may show that there are too many tokens.
 std::optional<net::ApiError> CheckLength(const GenerationRequest& request, size_t text_bytes,
                                          const ApiDeps& deps) {
   const auto fewest = static_cast<int64_t>(deps.tokenizer.FewestTokens(text_bytes));
@@ -29,12 +29,13 @@ std::optional<net::ApiError> CheckLength(const GenerationRequest& request, size_
   const int64_t contexts = longer ? limits::kTruncationFactorMax : 1;
   if (fewest < contexts * deps.max_model_len) return std::nullopt;
   net::ApiError error = PromptTooLong(request, fewest, deps);
-  error.message += " (It was not tokenised: by its bytes alone it has so many tokens at least.)";
+  error.message +=
+      " (It was not tokenised: its number of bytes shows that it has at least this many tokens.)";
   return error;
 }
 
-// As completions of other engines have it: control tokens may be spelled out, because whoever writes a whole
-// prompt writes the model's format, too. What begins every text is there once.
+// As in the completions of other engines, control tokens may be written as text, because a client that writes
+// a whole prompt also writes the model's format. The token that begins every text is not added a second time.
 TokenIds TokeniseText(const std::string& text, bool add_first, const text::Tokenizer& tokenizer) {
   TokenIds ids = tokenizer.Encode(text, text::Specials::kParse);
   const std::optional<TokenId> first = add_first ? tokenizer.FirstToken() : std::nullopt;
@@ -62,12 +63,11 @@ std::optional<net::ApiError> Truncate(const GenerationRequest& request, const Ap
   if (most == 0) return std::nullopt;
   if (most < 0) most = deps.max_model_len - std::max(1, request.sampling.max_tokens.value_or(1));
   if (most < 1 || most > deps.max_model_len) {
-    return net::BadRequest(
-        "truncate_prompt_tokens",
-        fmt::format(
-            "'truncate_prompt_tokens': expected a prompt of 1 to {} tokens, the context length, beside "
-            "max_tokens where it is -1, found one of {}",
-            deps.max_model_len, most));
+    return net::BadRequest("truncate_prompt_tokens",
+                           fmt::format("'truncate_prompt_tokens': expected a prompt of 1 to {} tokens, the "
+                                       "context length (less max_tokens if "
+                                       "it is -1), found one of {}",
+                                       deps.max_model_len, most));
   }
   for (TokenIds& ids : prompts) {
     if (static_cast<int64_t>(ids.size()) <= most) continue;
@@ -77,7 +77,8 @@ std::optional<net::ApiError> Truncate(const GenerationRequest& request, const Ap
   return std::nullopt;
 }
 
-// What the first token must be and what it may be can be compared at once; later ones' cannot.
+// The first token must fit both the constraint and the allowed tokens; later tokens cannot be checked in
+// advance.
 std::optional<net::ApiError> CheckFirstToken(execution::TokenConstraint& constraint,
                                              const std::vector<TokenId>& allowed) {
   const auto mask = constraint.Mask();
@@ -86,13 +87,13 @@ std::optional<net::ApiError> CheckFirstToken(execution::TokenConstraint& constra
     const auto word = static_cast<size_t>(token) / 64;
     if (word < mask->size() && ((*mask)[word] >> (token % 64) & 1) != 0) return std::nullopt;
   }
-  return net::BadRequest(
-      "allowed_token_ids",
-      "'allowed_token_ids': none of these tokens can begin what tool_choice or structured output "
-      "ask for; leave one of them out");
+  return net::BadRequest("allowed_token_ids",
+                         "'allowed_token_ids': none of these tokens can begin what tool_choice or structured "
+                         "output demand; leave one "
+                         "of these fields out");
 }
 
-// A constraint for each choice.
+// Creates a constraint for each choice.
 std::optional<net::ApiError> Constrain(Prepared& prepared, const ApiDeps& deps) {
   static const text::OutputFormat raw;
   const bool chat = prepared.request.conversation.has_value();
@@ -143,9 +144,10 @@ std::variant<std::vector<TextSegment>, net::ApiError> RenderConversation(const G
   if (deps.chat_template == nullptr)
     return net::BadRequest(request.prompt_param, "this model has no chat template; use /v1/completions");
   if (conversation.has_documents && deps.chat_template->source().find("documents") == std::string::npos) {
-    return net::BadRequest("documents",
-                           "'documents': this model's chat template has no place for them; write what they "
-                           "say into a message instead");
+    return net::BadRequest(
+        "documents",
+        "'documents': this model's chat template has no place for them; write their text into "
+        "a message instead");
   }
   auto segments =
       RenderChat(*deps.chat_template, conversation, deps.output_format.tools, deps.tokenizer.role_tokens());

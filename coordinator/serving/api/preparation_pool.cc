@@ -22,13 +22,13 @@ PreparationPool::PreparationPool(int threads) {
 void PreparationPool::Add(const std::shared_ptr<net::Exchange>& exchange, Work work) {
   const auto gone = std::make_shared<std::atomic<bool>>(false);
   exchange->OnGone([gone] { gone->store(true); });
-  Put({.exchange = exchange, .place = exchange->Place(), .gone = gone, .work = std::move(work)});
+  Put({.exchange = exchange, .slot = exchange->Slot(), .gone = gone, .work = std::move(work)});
 }
 
 void PreparationPool::AddRequest(const std::shared_ptr<net::Exchange>& exchange,
                                  std::shared_ptr<const std::atomic<bool>> gone, Work work) {
   Put({.exchange = exchange,
-       .place = exchange->Place(),
+       .slot = exchange->Slot(),
        .gone = std::move(gone),
        .work = std::move(work),
        .counted = true});
@@ -88,11 +88,11 @@ void PreparationPool::Serve() {
   }
 }
 
-// The place is given back before the client can have its answer, after which it may ask again at once.
+// Frees the slot before the client can get its answer, because it may then send its next request at once.
 void PreparationPool::Run(Job& job) {
   Then then = job.gone->load() ? nullptr : job.work();
   job.work = nullptr;
-  job.place.reset();
+  job.slot.reset();
   if (then != nullptr) job.exchange->Post(std::move(then));
 }
 
@@ -104,7 +104,8 @@ void PreparationPool::Stop() {
   }
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  std::map<int, std::deque<Job>> dropped;  // after the lock: the last who holds a connection ends it
+  // Destroyed after the lock is released: a job may hold the last reference to a connection and end it.
+  std::map<int, std::deque<Job>> dropped;
   const MutexLock lock(mutex_);
   dropped.swap(jobs_);
 }

@@ -1,8 +1,8 @@
-// PreparationPool: the threads that read and prepare requests, and the line in front of them.
+// PreparationPool: the threads that read and prepare requests, and the queue of requests that wait for them.
 //
-// The line is fair: tenants take turns, so that one key's thousand prompts do not hold up another's one. A
-// job is skipped when its client has gone; until its turn it holds its request's place among those of its
-// key, so that nobody fills the line by asking and leaving. Thread-safe.
+// The queue is fair: tenants take turns, so that a thousand prompts of one key do not delay the one prompt of
+// another key. A job is skipped if its client has gone. Until its turn comes it keeps its request's
+// concurrency slot, so that no client can fill the queue by sending requests and leaving. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -21,28 +21,29 @@ namespace numoe::serving {
 
 class PreparationPool {
  public:
-  /// What a job leaves to be done on the exchange's executor.
+  /// The rest of a job, which runs on the exchange's executor.
   using Then = std::function<void()>;
   using Work = std::function<Then()>;
 
   explicit PreparationPool(int threads);
   ~PreparationPool() { Stop(); }
 
-  /// For work that no sequence follows. Takes the exchange's OnGone. On the exchange's executor.
+  /// Adds work that does not become a sequence. Sets the exchange's OnGone. Call it on the exchange's
+  /// executor.
   void Add(const std::shared_ptr<net::Exchange>& exchange, Work work);
-  /// For a request to the engine, which counts in Lines until it is prepared. `gone`: set when nobody waits
-  /// for it any more.
+  /// Adds a request to the engine, which counts in Lines until it is prepared. `gone` is set when no client
+  /// waits for it any more.
   void AddRequest(const std::shared_ptr<net::Exchange>& exchange,
                   std::shared_ptr<const std::atomic<bool>> gone, Work work);
   /// The requests to the engine that wait here or are being prepared.
   engine::TenantLines Lines() const;
-  /// Nothing is prepared any more once it returns, and what waited is dropped.
+  /// Once this returns, nothing is prepared any more, and waiting jobs are dropped.
   void Stop();
 
  private:
   struct Job {
     std::shared_ptr<net::Exchange> exchange;
-    std::shared_ptr<void> place;
+    std::shared_ptr<void> slot;
     std::shared_ptr<const std::atomic<bool>> gone;
     Work work;
     bool counted = false;

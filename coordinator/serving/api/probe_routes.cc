@@ -30,14 +30,14 @@ void AddProbeRoutes(net::UrlTable& urls, Metrics& metrics, const std::function<H
         {.method = method, .pattern = path, .summary = summary, .handle = std::move(handle), .open = true});
   };
   const auto tell = [health](const std::shared_ptr<net::Exchange>& e) { ReplyHealth(e, health()); };
-  add("/health", "Whether requests are served, and if not, why", tell);
-  for (const char* method : {"GET", "POST"}) add("/ping", "The same, as SageMaker asks", tell, method);
-  add("/live", "Whether the process can go on by itself; if not, it wants a restart",
+  add("/health", "Whether requests are served, and if not, the reason", tell);
+  for (const char* method : {"GET", "POST"}) add("/ping", "The same for SageMaker", tell, method);
+  add("/live", "Whether the process makes progress; if not, it needs a restart",
       [live](const std::shared_ptr<net::Exchange>& e) { Reply(e, live(), "alive"); });
   add("/version", "The program's version", [](const std::shared_ptr<net::Exchange>& e) {
     e->Reply({.body = DumpJson(ordered_json{{"version", Version()}})});
   });
-  add("/metrics", "Prometheus text, or OpenMetrics",
+  add("/metrics", "Metrics as Prometheus text or OpenMetrics",
       [text = std::make_shared<net::MetricsText>(metrics)](const std::shared_ptr<net::Exchange>& e) {
         e->Reply(text->ReplyTo(e->request()));
       });

@@ -1,7 +1,7 @@
-// What a server tells of itself without a model: health, version and metrics.
+// Routes that need no model: health, version and metrics.
 //
-// The same routes serve while the model is loaded and after; loading takes minutes, and whoever waits wants
-// to know for what.
+// The same routes exist while the model is loaded and after that, because loading takes minutes and clients
+// want to know what the server is doing.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace numoe::serving {
 
-/// GET /health and /ping (503 unless `health` says ready), /live (503 unless `live` says alive), /version,
-/// /metrics; all without a key. `metrics` outlives the server.
+/// Adds GET /health and /ping (503 unless `health` returns ready), /live (503 unless `live` returns alive),
+/// /version and /metrics; none of them needs a key. `metrics` outlives the server.
 void AddProbeRoutes(net::UrlTable& urls, Metrics& metrics, const std::function<HealthReport()>& health,
                     const std::function<HealthReport()>& live);
 
-/// The probes beside which everything else is answered 503, with what `health` says, until the model is
-/// loaded. `doing`: one line; asked by the server's threads.
+/// Adds these routes for the time until the model is loaded; every other request gets 503. `doing` returns
+/// one line about the progress, which /health reports; it is called by the server's threads.
 void AddStartingRoutes(net::UrlTable& urls, Metrics& metrics, const std::function<std::string()>& doing);
 
-/// {"status", "detail"}: 200 where it is ready, 503 where not.
+/// Answers {"status", "detail"} with status 200 if it is ready, else 503.
 void ReplyHealth(const std::shared_ptr<net::Exchange>& exchange, const HealthReport& report);
 
 }  // namespace numoe::serving

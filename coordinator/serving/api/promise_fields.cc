@@ -14,14 +14,14 @@ void ReadTruncation(JsonFields& in, GenerationRequest& out) {
     int64_t tokens = 0;
     in.Number("truncate_prompt_tokens", -1, INT32_MAX, tokens);
     if (tokens == 0)
-      in.Fail("truncate_prompt_tokens", "a number of tokens from 1 on, or -1 for all that fit, found 0");
+      in.Fail("truncate_prompt_tokens", "a number of tokens of at least 1, or -1 for all that fit, found 0");
     out.truncation.tokens = tokens;
   }
   std::string side = "left";
   in.String("truncation_side", side);
   if (side != "left" && side != "right")
     in.Fail("truncation_side",
-            "\"left\" or \"right\", where tokens are cut off, found \"" + side.substr(0, 40) + "\"");
+            "\"left\" or \"right\", the side where tokens are cut off, found \"" + side.substr(0, 40) + "\"");
   out.truncation.keep_first = side == "right";
 }
 
@@ -45,7 +45,7 @@ void ReadBudget(JsonFields& in, GenerationRequest& out) {
     if (in.Get(name) == nullptr) continue;
     int tokens = -1;
     in.Number(name, -1, INT32_MAX, tokens);
-    if (tokens < 0) continue;  // as much as it likes
+    if (tokens < 0) continue;  // no limit
     out.thinking_budget = tokens;
     out.thinking_budget_param = name;
   }
@@ -58,7 +58,8 @@ void ReadStopPatterns(JsonFields& in, GenerationRequest& out) {
   for (std::string& source : sources) {
     auto pattern = text::StopPattern::Compile(std::move(source));
     if (!pattern.ok())
-      return in.Fail("stop_regex", "regular expressions: " + std::string(pattern.status().message()));
+      return in.Fail("stop_regex",
+                     "supported regular expressions: " + std::string(pattern.status().message()));
     states += pattern->machine->states.size();
     if (states > limits::kPatternDfaStatesMax) {
       return in.Fail("stop_regex", fmt::format("patterns that need at most {} states together, found more",
@@ -74,7 +75,7 @@ void ReadPredict(JsonFields& in, GenerationRequest& out) {
   if (in.Get("n_predict") == nullptr) return;
   int tokens = -1;
   in.Number("n_predict", -1, INT32_MAX, tokens);
-  if (tokens == 0) in.Fail("n_predict", "a number of tokens from 1 on, or -1 for no limit, found 0");
+  if (tokens == 0) in.Fail("n_predict", "a number of tokens of at least 1, or -1 for no limit, found 0");
   out.sampling.max_tokens = tokens < 0 ? std::nullopt : std::optional<int>(tokens);
 }
 

@@ -1,8 +1,8 @@
-// Fields by which a request bounds its prompt, its reasoning and its text: promises that its answer keeps.
+// Fields with which a request limits its prompt, its reasoning and its text: promises that its answer keeps.
 //
-// truncate_prompt_tokens and truncation_side (vLLM), bad_words (vLLM), stop_regex (SGLang), and how many
-// tokens the reasoning may have: thinking_token_budget (vLLM), thinking_budget (Qwen),
-// reasoning_budget_tokens (llama.cpp). Read with the sampling parameters of every dialect. Pure functions.
+// truncate_prompt_tokens and truncation_side (vLLM), bad_words (vLLM), stop_regex (SGLang), and the number of
+// reasoning tokens: thinking_token_budget (vLLM), thinking_budget (Qwen), reasoning_budget_tokens
+// (llama.cpp). They are read with the sampling parameters of every dialect. Pure functions.
 #pragma once
 
 #include "coordinator/serving/api/generation_request.h"
@@ -11,7 +11,7 @@
 namespace numoe::serving {
 
 void ReadPromises(JsonFields& in, GenerationRequest& out);
-/// n_predict, llama.cpp's name for max_tokens, which counts where both are given.
+/// Reads n_predict, llama.cpp's name for max_tokens, which takes precedence if both are given.
 void ReadPredict(JsonFields& in, GenerationRequest& out);
 
 }  // namespace numoe::serving

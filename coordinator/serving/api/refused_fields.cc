@@ -12,16 +12,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr char kSampler[] = "this server draws by temperature, top_k, top_p and min_p, and by its penalties";
-constexpr char kBeams[] = "this server draws tokens one by one; ask for several answers with n or best_of";
+constexpr char kSampler[] = "this server samples with temperature, top_k, top_p, min_p and its penalties";
+constexpr char kBeams[] =
+    "this server samples one token after the other; n or best_of ask for several answers";
 constexpr char kProcessor[] = "this server runs no code of its clients";
-constexpr char kAdapter[] = "this server has no adapters; its models are listed by /v1/models";
+constexpr char kAdapter[] = "this server has no adapters; /v1/models lists its models";
 constexpr char kLogprobs[] = "ask for probabilities with logprobs and top_logprobs";
-constexpr char kBadWords[] =
-    "words that must not come are named bad_words, and tokens have a logit_bias of -100";
+constexpr char kBadWords[] = "bad_words forbids words, and a logit_bias of -100 forbids tokens";
 constexpr char kFunctions[] = "declare functions in tools, and choose among them with tool_choice";
-constexpr char kTextOnly[] = "this model answers in text only";
-constexpr char kRunsNoTools[] = "this server runs no tools of its own";
+constexpr char kTextOnly[] = "this model generates only text";
+constexpr char kRunsNoTools[] = "this server runs no tools itself";
 
 bool IsOff(const ordered_json& value, std::string_view off) {
   if (value.is_null() || value == false) return true;
@@ -51,7 +51,7 @@ std::optional<net::ApiError> FindIn(const ordered_json& fields, const std::strin
   return std::nullopt;
 }
 
-// Kimi-K3's way to declare tools in the middle of a conversation.
+// Kimi-K3 can declare tools in a message in the middle of a conversation.
 std::optional<net::ApiError> FindToolsOfMessages(const ordered_json& body) {
   const auto messages = body.find("messages");
   if (messages == body.end() || !messages->is_array()) return std::nullopt;
@@ -88,9 +88,9 @@ const std::vector<RefusedField>& RefusedFields() {
       {"banned_strings", "[]", kBadWords},
       {"banned_tokens", "[]", kBadWords},
       {"custom_token_bans", "[]", kBadWords},
-      {"repeat_penalty", "[1]", "the penalty for all that was said is named repetition_penalty"},
-      {"t_max_predict_ms", "[-1, 0]", "a time limit of a request is named timeout, and counts seconds"},
-      {"grammar_lazy", "[]", "a grammar holds from the answer's beginning; see structural_tag"},
+      {"repeat_penalty", "[1]", "the penalty for all earlier tokens is named repetition_penalty"},
+      {"t_max_predict_ms", "[-1, 0]", "the time limit of a request is named timeout, in seconds"},
+      {"grammar_lazy", "[]", "a grammar applies from the beginning of the answer; see structural_tag"},
       {"n_probs", "[0]", kLogprobs},
       {"lora", "[]", kAdapter},
       // vLLM
@@ -99,14 +99,15 @@ const std::vector<RefusedField>& RefusedFields() {
       {"early_stopping", "[]", kBeams},
       {"logits_processors", "[]", kProcessor},
       {"chat_template", "[]", "this server renders conversations with the template of its model"},
-      {"prompt_embeds", "[]", "this server takes text and token ids"},
-      {"guided_whitespace_pattern", "[]", "JSON has one optional space after each comma and colon here"},
+      {"prompt_embeds", "[]", "this server accepts text and token ids"},
+      {"guided_whitespace_pattern", "[]",
+       "this server writes JSON with one optional space after commas and colons"},
       // SGLang
       {"custom_logit_processor", "[]", kProcessor},
       {"lora_path", "[]", kAdapter},
-      {"return_hidden_states", "[]", "this server gives no hidden states"},
+      {"return_hidden_states", "[]", "this server returns no hidden states"},
       {"token_ids_logprob", "[]", kLogprobs},
-      {"session_params", "[]", "this server keeps no sessions; send the whole text"},
+      {"session_params", "[]", "this server has no sessions; send the complete text"},
       // OpenAI
       {"functions", "[]", kFunctions},
       {"function_call", R"(["none", "auto"])", kFunctions},

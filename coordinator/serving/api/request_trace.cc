@@ -7,7 +7,7 @@
 namespace numoe::serving {
 namespace {
 
-constexpr int kClientGone = 499;  // nginx's word for it
+constexpr int kClientGone = 499;  // nginx's status for this
 
 int64_t UnixNanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -71,7 +71,7 @@ void RequestTrace::Submitted(size_t choice) {
 }
 
 void RequestTrace::Took(size_t choice, const engine::TokenEvent& event) {
-  NUMOE_CHECK_LT(choice, choices_.size()) << "Submitted comes first";
+  NUMOE_CHECK_LT(choice, choices_.size()) << "Submitted is called first";
   ChoiceTimes& times = choices_[choice];
   if (event.admitted != Clock::time_point()) times.admitted = event.admitted;
   if (event.tokens.empty()) return;
@@ -97,7 +97,7 @@ Span RequestTrace::Part(const char* name, size_t choice, Clock::time_point begin
           .error = ""};
 }
 
-// As far as the choice came: what began last lasts until the request's end.
+// Adds the spans that the choice has reached; the last one that began lasts until the end of the request.
 void RequestTrace::AddParts(size_t choice, const ChoiceTimes& times, Clock::time_point end,
                             std::vector<Span>& out) const {
   if (times.submitted == Clock::time_point()) return;
@@ -109,7 +109,7 @@ void RequestTrace::AddParts(size_t choice, const ChoiceTimes& times, Clock::time
   out.push_back(Part("decode", choice, *times.first_token, *times.last_token));
 }
 
-// What the engine counted, as far as can be seen from here.
+// Adds the trace to the histograms that the engine has counted this choice in, with the times known here.
 void RequestTrace::AddExemplars(const ChoiceTimes& times) const {
   if (!times.first_token) return;
   const auto seconds = [&](Clock::time_point until) {

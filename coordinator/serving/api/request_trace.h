@@ -1,9 +1,9 @@
-// RequestTrace: a request's life as OpenTelemetry spans, collected while it is answered and exported once.
+// RequestTrace: a request as OpenTelemetry spans, collected while it is answered and exported once.
 //
-// One span for the request, and below it for each choice: queue (until the engine takes it up), prefill
-// (until its first token) and decode. What is asked and answered is in none of them, only sizes, parameters
-// and times. Histograms of the metrics get its trace as an exemplar. Lives on the connection's executor, as
-// its GenerationTask; without End it ended with nobody to answer.
+// One span for the request, and below it for each choice: queue (until the engine starts it), prefill (until
+// its first token) and decode. They contain no text of the request or of the answer, only sizes, parameters
+// and times. Histograms of the metrics get the trace as an exemplar. Used on the connection's executor, like
+// its GenerationTask. If End is not called, the client has gone.
 #pragma once
 
 #include <chrono>
@@ -22,18 +22,18 @@ namespace numoe::serving {
 
 class RequestTrace {
  public:
-  /// Null: there is no tracer, or the request is not recorded.
+  /// Null if there is no tracer, or the request is not recorded.
   static std::unique_ptr<RequestTrace> Begin(Tracer* tracer, Metrics& metrics,
                                              const net::HttpRequest& request);
   RequestTrace(const RequestTrace&) = delete;
   RequestTrace& operator=(const RequestTrace&) = delete;
   ~RequestTrace();
 
-  /// Once it is known what is asked.
+  /// Adds the request's parameters, once they are known.
   void Describe(const GenerationRequest& request, const std::string& answer_id, const std::string& model);
   void Submitted(size_t choice);
   void Took(size_t choice, const engine::TokenEvent& event);
-  /// `error`: "" where it was answered.
+  /// `error` is "" if the request was answered.
   void End(int http_status, const std::string& error, const Choices& choices);
 
  private:

@@ -30,7 +30,7 @@ bool ResponseStore::HasRoomInProgress(uint64_t owner, size_t bytes) {
          having->second.in_progress_bytes + bytes <= bytes_max_ / 2;
 }
 
-// REQUIRES: all owners together are above `all_max`, so that one of them is above its share.
+// REQUIRES: all owners together exceed `all_max`, so that at least one of them exceeds its share.
 void ResponseStore::EraseOldest(size_t Owner::*measure, size_t all_max) {
   NUMOE_CHECK(!owners_.empty());
   const size_t share = all_max / owners_.size();

@@ -1,10 +1,10 @@
-// ResponseStore: answers of /v1/responses, kept so that they can be asked for again and gone on from.
+// ResponseStore: answers of /v1/responses, stored so that clients can read and continue them later.
 //
-// Answers are held as JSON text, so that their size is known. Their number and their bytes are limited:
-// beyond either limit the store drops the oldest answers of the owner that has most, and never any of an
-// owner that has no more than an equal share. Answers in progress are kept as well, so that they can be asked
-// for and cancelled: they count as their owner's, may take half of the room, and are dropped last, when no
-// owner above an equal share has any other. Only its owner sees an answer. All are lost when the program
+// Answers are stored as JSON text, so that their size is known. Their number and their bytes are limited:
+// beyond either limit the store drops the oldest answers of the owner with the most, and never those of an
+// owner whose share is equal or smaller. Answers in progress are stored as well, so that they can be read and
+// cancelled. They count for their owner, may take half of the room, and are dropped only if no owner above
+// its equal share has a finished answer. Only its owner can see an answer. All are lost when the program
 // ends. Thread-safe.
 #pragma once
 
@@ -21,8 +21,8 @@
 namespace numoe::serving {
 
 struct StoredResponse {
-  std::string response;  // the object, as it was answered
-  std::string input;     // the list of items it answers, the conversation's before it included
+  std::string response;  // the object as it was answered
+  std::string input;     // the list of items that it answers, including the conversation before
   bool in_progress = false;
 };
 
@@ -32,10 +32,11 @@ class ResponseStore {
                          size_t bytes_max = limits::kStoredResponsesBytesMax)
       : count_max_(count_max), bytes_max_(bytes_max) {}
 
-  /// Replaces the one of this id. False: it is not kept, as its owner's room has no place for it.
+  /// Replaces the response with this id. Returns false if it is not stored because its owner has no room for
+  /// it.
   bool Put(uint64_t owner, const std::string& id, StoredResponse stored);
   std::optional<StoredResponse> Get(uint64_t owner, const std::string& id);
-  /// False: there was none.
+  /// Returns false if there was no such response.
   bool Remove(uint64_t owner, const std::string& id);
   size_t bytes();
 
@@ -43,7 +44,7 @@ class ResponseStore {
   using Key = std::pair<uint64_t, std::string>;
   struct Entry {
     StoredResponse stored;
-    std::list<Key>::iterator age;  // in its owner's line
+    std::list<Key>::iterator age;  // the position in its owner's list
   };
   struct Owner {
     size_t bytes = 0;
@@ -60,7 +61,7 @@ class ResponseStore {
   const size_t count_max_, bytes_max_;
   Mutex mutex_;
   std::map<Key, Entry> entries_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, Owner> owners_ ABSL_GUARDED_BY(mutex_);  // who has any
+  std::map<uint64_t, Owner> owners_ ABSL_GUARDED_BY(mutex_);  // only owners with responses
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "coordinator/serving/api/ignored_fields.h"
 #include "coordinator/serving/api/openai_request.h"
 #include "coordinator/serving/api/sampling_fields.h"
 #include "coordinator/serving/api/structure_fields.h"
@@ -26,7 +27,7 @@ std::string TypeOf(const ordered_json& item) {
   return type.empty() && item.contains("role") ? "message" : type;
 }
 
-// A string, or parts of text.
+// Reads a string, or parts of text.
 std::string TextOf(JsonFields& in, const ordered_json& content, const std::string& where) {
   if (content.is_string()) return content.get<std::string>();
   std::string text;
@@ -43,7 +44,7 @@ std::string TextOf(JsonFields& in, const ordered_json& content, const std::strin
               "a part with text (this model takes text only), found " + JsonFields::Short(content[i]));
       return "";
     }
-    // What the model refused in an earlier turn is what it said.
+    // A refusal of the model in an earlier turn is a text that it said.
     const char* const field = type == "refusal" ? "refusal" : "text";
     if (!content[i].contains(field) || !content[i][field].is_string()) {
       in.Fail(place + "." + field, "a string, found " + JsonFields::Short(content[i]));
@@ -75,7 +76,7 @@ class ItemsReader {
   }
 
  private:
-  // What the assistant says in one turn comes as several items.
+  // One turn of the assistant consists of several items.
   void Flush() {
     if (!turn_.is_null()) out_.push_back(std::exchange(turn_, nullptr));
   }
@@ -113,7 +114,7 @@ class ItemsReader {
   void AddOutput(const ordered_json& item, const std::string& where) {
     const std::string id = StringOf(item, "call_id");
     if (calls_.count(id) == 0) {
-      return in_.Fail(where + ".call_id", "the id of a function_call before it, found " +
+      return in_.Fail(where + ".call_id", "the id of an earlier function_call, found " +
                                               JsonFields::Short(item.value("call_id", ordered_json())));
     }
     Flush();
@@ -125,13 +126,13 @@ class ItemsReader {
   void AddReasoning(const ordered_json& item, const std::string& where) {
     Flush();
     const ordered_json content = item.value("content", ordered_json());
-    if (content.is_null()) return;  // encrypted, or a summary alone
+    if (content.is_null()) return;  // the reasoning is encrypted, or there is only a summary
     Turn()["reasoning_content"] = TextOf(in_, content, where + ".content");
   }
 
   JsonFields& in_;
   ordered_json out_ = ordered_json::array();
-  ordered_json turn_;                      // the assistant's; null: none
+  ordered_json turn_;                      // the assistant's unfinished turn; null if there is none
   std::unordered_set<std::string> calls_;  // ids
 };
 
@@ -144,7 +145,7 @@ ordered_json Known(const ordered_json& object, const std::string_view (&names)[k
   return known;
 }
 
-// The item without fields that OpenAI's description does not name: they are accepted, and not kept.
+// Returns the item with only the fields of OpenAI's description; others are accepted and not stored.
 ordered_json KnownItem(const ordered_json& item) {
   static constexpr std::string_view kItem[] = {"type",    "id",        "status",           "role",
                                                "content", "summary",   "call_id",          "name",
@@ -211,17 +212,20 @@ void ReadTools(JsonFields& in, Conversation& out) {
 
 void ReadUnsupported(JsonFields& in, const GenerationRequest& request, const ResponsesFields& fields) {
   for (const char* name : {"conversation", "prompt"}) {
-    if (in.Get(name) != nullptr) in.Fail(name, "nothing: this server keeps none; send input");
+    if (in.Get(name) != nullptr)
+      in.Fail(name, "no value, because this server stores none of them; send input");
   }
-  if (fields.background && !fields.store) in.Fail("store", "true beside background: it is asked for later");
-  if (fields.background && request.stream) in.Fail("stream", "false beside background: ask for it by its id");
+  if (fields.background && !fields.store)
+    in.Fail("store", "true, because a response in the background is read later");
+  if (fields.background && request.stream)
+    in.Fail("stream", "false, because a response in the background is read by its id");
   const ordered_json* include = in.Array("include");
   if (include != nullptr &&
       std::find(include->begin(), include->end(), "message.output_text.logprobs") != include->end())
-    in.Fail("include", "no log-probabilities: /v1/chat/completions has them");
+    in.Fail("include", "no log-probabilities; /v1/chat/completions has them");
 }
 
-void ReadTruncation(JsonFields& in, GenerationRequest& out) {
+void ReadResponsesTruncation(JsonFields& in, GenerationRequest& out) {
   std::string truncation;
   in.String("truncation", truncation);
   if (!truncation.empty() && truncation != "disabled" && truncation != "auto")
@@ -239,7 +243,7 @@ void ReadText(JsonFields& in, GenerationRequest& out) {
     in.Fail("text.format.name", "the schema's name, found nothing");
 }
 
-// All that OpenAI's object has of its request, whether the client sent it or not.
+// The fields of the request that OpenAI's response object repeats, even if the client has not sent them.
 ordered_json Repeated(const JsonFields& in, const GenerationRequest& request, const ResponsesFields& fields) {
   const auto or_else = [&in](const char* name, ordered_json otherwise) {
     const ordered_json* value = in.Get(name);
@@ -278,7 +282,9 @@ std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordere
   in.Bool("background", fields.background);
   in.Object("metadata");
   ReadSampling(in, out);
-  out.n = out.best_of = 1;  // a response is one answer
+  if (out.n != 1) in.Fail("n", "1, because a response is one answer");
+  if (out.best_of != out.n) in.Fail("best_of", "1, because a response is one answer");
+  out.n = out.best_of = 1;
   out.sampling.max_tokens = std::nullopt;
   in.Number("max_output_tokens", 1, INT32_MAX, out.sampling.max_tokens);
   for (const char* name : {"max_tokens", "max_completion_tokens", "n_predict"})
@@ -289,8 +295,9 @@ std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordere
   if (!previous.empty()) {
     auto items = history(previous);
     if (!items) {
-      net::ApiError error = net::BadRequest(
-          "previous_response_id", "no such response, or it is not complete: " + previous.substr(0, 100));
+      net::ApiError error =
+          net::BadRequest("previous_response_id",
+                          "there is no such response, or it is not complete: " + previous.substr(0, 100));
       error.code = "previous_response_not_found";
       return error;
     }
@@ -305,10 +312,11 @@ std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const ordere
   ReadThinking(in, out);
   ReadStructure(in, out);
   ReadText(in, out);
-  ReadTruncation(in, out);
+  ReadResponsesTruncation(in, out);
   ReadUnsupported(in, out, fields);
   if (in.error()) return *in.error();
   fields.repeated = Repeated(in, out, fields);
+  out.ignored_fields = IgnoredFields(in);
   return out;
 }
 

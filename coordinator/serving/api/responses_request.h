@@ -1,9 +1,10 @@
-// What /v1/responses is asked, read from JSON and checked.
+// Reads and checks the requests of /v1/responses.
 //
 // Source: OpenAI's API description 2.3.0. Items of the input become the messages that templates know:
-// reasoning, an assistant's message and the calls after it are one. Functions are the only tools; the
-// built-in ones are refused by name. Unknown fields are accepted, and those of items are not kept. Pure
-// functions, except that `history` is called for earlier answers.
+// reasoning, an assistant's message and the calls after it become one message. Tools can only be functions;
+// the built-in ones are refused by name. Unknown fields are named in the request's ignored_fields; unknown
+// fields of items are accepted and not stored. Pure functions, except that `history` is called for earlier
+// answers.
 #pragma once
 
 #include <functional>
@@ -17,15 +18,15 @@
 
 namespace numoe::serving {
 
-/// What the answer repeats of the request, and what stays for later ones.
+/// What the answer repeats of the request, and what is stored for later requests.
 struct ResponsesFields {
   bool store = true;
   bool background = false;
-  nlohmann::ordered_json input = nlohmann::ordered_json::array();  // items, the conversation's before first
+  nlohmann::ordered_json input = nlohmann::ordered_json::array();  // items, those of earlier answers first
   nlohmann::ordered_json repeated = nlohmann::ordered_json::object();
 };
 
-/// The items that a response was asked and answered with; none: it is not there.
+/// Returns the items of a response's input and output; nullopt if it does not exist.
 using ResponseHistory = std::function<std::optional<nlohmann::ordered_json>(const std::string& id)>;
 
 std::variant<GenerationRequest, net::ApiError> ReadResponsesRequest(const nlohmann::ordered_json& body,

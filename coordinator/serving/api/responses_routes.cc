@@ -8,6 +8,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <utility>
 
+#include "coordinator/serving/api/ignored_fields.h"
 #include "coordinator/serving/api/json_fields.h"
 #include "coordinator/serving/api/json_reply.h"
 #include "coordinator/serving/api/preparation.h"
@@ -22,8 +23,8 @@ using nlohmann::ordered_json;
 constexpr int kItemsPerPage = 20;
 constexpr int kItemsPerPageMax = 100;
 
-// Whose a response is: the key's that came with it, also where the server has none to compare it with. The
-// key itself is not kept.
+// The owner of a response is the key that its request came with, even if the server has no keys to compare it
+// with. The key itself is not stored.
 uint64_t OwnerOf(const net::HttpRequest& request) {
   if (request.caller.tenant != 0) return static_cast<uint64_t>(request.caller.tenant);
   return std::hash<std::string>{}(std::string(request.Header("authorization")) + "\n" +
@@ -32,7 +33,7 @@ uint64_t OwnerOf(const net::HttpRequest& request) {
 
 net::ApiError NoSuchResponse(const std::string& id) {
   return {.http_status = 404,
-          .message = "no such response: " + id.substr(0, 100) + "; it was not stored, or is no longer"};
+          .message = "no such response: " + id.substr(0, 100) + "; it was not stored, or has been dropped"};
 }
 
 bool AsksForBackground(const std::string& body) {
@@ -53,25 +54,25 @@ net::HttpRequest WithoutBody(const net::HttpRequest& request) {
           .caller = request.caller};
 }
 
-// The exchange of an answer that nobody waits for: what it says is kept by its writer. Until the request is
-// accepted, whoever asked is told what is wrong with it. It counts among its key's requests until it ends.
+// The exchange of an answer in the background, for which no client waits; its writer stores it. Until the
+// request is accepted, the client is told its errors. The request counts in its key's limit until it ends.
 class BackgroundExchange final : public net::Exchange {
  public:
   BackgroundExchange(std::shared_ptr<net::Exchange> asked, boost::asio::thread_pool& pool)
       : request_(WithoutBody(asked->request())),
         asked_(std::move(asked)),
-        place_(asked_->Place()),
+        slot_(asked_->Slot()),
         strand_(boost::asio::make_strand(pool)) {}
 
-  /// `fail` is told of what goes wrong from now on.
-  void Accept(const ordered_json& queued, std::function<void(const net::ApiError&)> fail) {
+  /// Answers the client with `queued`. `fail` is called with errors that occur later.
+  void Accept(net::HttpReply queued, std::function<void(const net::ApiError&)> fail) {
     fail_ = std::move(fail);
-    asked_->Post([asked = asked_, queued] { ReplyJson(asked, queued); });
-    asked_.reset();  // its connection may be closed long before the answer is made
+    asked_->Post([asked = asked_, queued = std::move(queued)] { asked->Reply(queued); });
+    asked_.reset();  // its connection may be closed long before the answer is complete
   }
 
   const net::HttpRequest& request() const override { return request_; }
-  /// REQUIRES: not accepted. The body counts among those in hand until it is read here.
+  /// REQUIRES: Accept was not called. The body counts in the budget of bodies until it is taken here.
   std::string TakeBody() override { return asked_->TakeBody(); }
   void Reply(net::HttpReply) override {}
   void ReplyError(const net::ApiError& error) override {
@@ -84,16 +85,16 @@ class BackgroundExchange final : public net::Exchange {
   void EndStream() override {}
   void Break() override {}
   void OnSent(std::function<void()> sent) override { Post(std::move(sent)); }
-  void OnGone(std::function<void()>) override {}  // it is not for one connection
+  void OnGone(std::function<void()>) override {}  // the answer does not depend on a connection
   void Post(std::function<void()> work) override { boost::asio::post(strand_, std::move(work)); }
   boost::asio::any_io_executor Executor() override { return strand_; }
-  std::shared_ptr<net::RequestPlace> Place() override { return place_; }
+  std::shared_ptr<net::ConcurrencySlot> Slot() override { return slot_; }
   void CountTokens(int) override {}
 
  private:
   const net::HttpRequest request_;        // without its body
-  std::shared_ptr<net::Exchange> asked_;  // null: accepted
-  const std::shared_ptr<net::RequestPlace> place_;
+  std::shared_ptr<net::Exchange> asked_;  // null once the request is accepted
+  const std::shared_ptr<net::ConcurrencySlot> slot_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> strand_;
   std::function<void(const net::ApiError&)> fail_;
 };
@@ -122,21 +123,22 @@ void ResponsesRoutes::Register(net::UrlTable& urls) {
               .pattern = path,
               .summary = summary,
               .handle = [this, answer](std::shared_ptr<net::Exchange> e) { (this->*answer)(e); },
-              // Answers in the background fill a key's places: it must still be able to look and to cancel.
+              // Answers in the background may take all slots of a key, which must still be able to read and
+              // cancel.
               .counted = answer == &ResponsesRoutes::Create,
               .body_max = answer == &ResponsesRoutes::Create || answer == &ResponsesRoutes::Count
                               ? limits::kHttpBodyBytesMax
                               : limits::kHttpCommandBytesMax});
   };
-  add("POST", "/v1/responses", "An answer to items of a conversation, kept for later (OpenAI)",
+  add("POST", "/v1/responses", "Answers items of a conversation and stores the answer (OpenAI)",
       &ResponsesRoutes::Create);
-  add("POST", "/v1/responses/input_tokens", "The length of such a request's prompt in tokens",
+  add("POST", "/v1/responses/input_tokens", "Counts the tokens of such a request's prompt",
       &ResponsesRoutes::Count);
-  add("GET", "/v1/responses/{}", "An answer that was kept", &ResponsesRoutes::Get);
-  add("DELETE", "/v1/responses/{}", "Forgets an answer", &ResponsesRoutes::Delete);
-  add("POST", "/v1/responses/{}/cancel", "Ends an answer that is made in the background",
-      &ResponsesRoutes::Cancel);
-  add("GET", "/v1/responses/{}/input_items", "What an answer was given to", &ResponsesRoutes::Input);
+  add("GET", "/v1/responses/{}", "Returns a stored answer", &ResponsesRoutes::Get);
+  add("DELETE", "/v1/responses/{}", "Deletes a stored answer", &ResponsesRoutes::Delete);
+  add("POST", "/v1/responses/{}/cancel", "Ends an answer in the background", &ResponsesRoutes::Cancel);
+  add("GET", "/v1/responses/{}/input_items", "Returns the items that an answer was given to",
+      &ResponsesRoutes::Input);
 }
 
 std::optional<ordered_json> ResponsesRoutes::Items(uint64_t owner, const std::string& id) {
@@ -149,7 +151,7 @@ std::optional<ordered_json> ResponsesRoutes::Items(uint64_t owner, const std::st
   return items;
 }
 
-Dialect ResponsesRoutes::DialectOf(uint64_t owner, std::function<void(const ordered_json&)> accepted) {
+Dialect ResponsesRoutes::DialectOf(uint64_t owner, Accepted accepted) {
   const auto fields = std::make_shared<ResponsesFields>();
   Dialect dialect{.read = nullptr, .write = nullptr, .id_prefix = "resp_"};
   dialect.read = [this, owner, fields](const ordered_json& body, const GenerationDefaults& defaults) {
@@ -157,7 +159,7 @@ Dialect ResponsesRoutes::DialectOf(uint64_t owner, std::function<void(const orde
         body, defaults, [this, owner](const std::string& id) { return Items(owner, id); }, *fields);
   };
   dialect.write = [this, owner, fields, accepted](
-                      const GenerationRequest&,
+                      const GenerationRequest& request,
                       AnswerContext context) -> absl::StatusOr<std::unique_ptr<AnswerWriter>> {
     const auto keep = [this, owner, fields](const ordered_json& response) {
       return !fields->store || responses_.Put(owner, response["id"],
@@ -167,15 +169,15 @@ Dialect ResponsesRoutes::DialectOf(uint64_t owner, std::function<void(const orde
     if (accepted == nullptr) return std::make_unique<ResponsesWriter>(std::move(context), *fields, keep);
     ordered_json response = NewResponse(context, *fields, "in_progress");
     if (!keep(response)) {
-      return absl::ResourceExhaustedError(fmt::format(
-          "the responses that are made in the background for this key have no room for this one: "
-          "expected at most {} MiB and {} of them together; try again when one of them has ended, "
-          "or send a shorter input",
-          (limits::kStoredResponsesBytesMax / 2) >> 20, limits::kStoredResponsesMax / 2));
+      return absl::ResourceExhaustedError(
+          fmt::format("there is no room for another response in the background of this key: expected at most "
+                      "{} MiB and {} "
+                      "responses together; try again when one of them has ended, or send a shorter input",
+                      (limits::kStoredResponsesBytesMax / 2) >> 20, limits::kStoredResponsesMax / 2));
     }
     response["status"] = "queued";
-    accepted(response);
-    // One that was deleted meanwhile stays so.
+    accepted(response, request);
+    // A response that was deleted meanwhile must not be stored again.
     const auto still_there = [this, owner, keep](const ordered_json& said) {
       if (responses_.Get(owner, said["id"])) keep(said);
     };
@@ -197,9 +199,9 @@ void ResponsesRoutes::Create(const std::shared_ptr<net::Exchange>& exchange) {
 
 void ResponsesRoutes::CreateInBackground(const std::shared_ptr<net::Exchange>& exchange, uint64_t owner) {
   const auto background = std::make_shared<BackgroundExchange>(exchange, *background_);
-  // The task holds the exchange, and this function.
+  // The task holds the exchange and this function, so this function must not hold the exchange.
   const std::weak_ptr<BackgroundExchange> weak = background;
-  auto accepted = [this, weak, owner](const ordered_json& queued) {
+  auto accepted = [this, weak, owner](const ordered_json& queued, const GenerationRequest& request) {
     const auto fail = [this, owner, id = queued["id"].get<std::string>()](const net::ApiError& error) {
       auto stored = responses_.Get(owner, id);
       if (!stored) return;
@@ -208,7 +210,8 @@ void ResponsesRoutes::CreateInBackground(const std::shared_ptr<net::Exchange>& e
       response["error"] = {{"code", "server_error"}, {"message", error.message}};
       responses_.Put(owner, id, {DumpJson(response), stored->input});
     };
-    weak.lock()->Accept(queued, fail);
+    weak.lock()->Accept({.body = DumpJson(queued), .headers = IgnoredFieldsHeaders(request.ignored_fields)},
+                        fail);
   };
   std::make_shared<GenerationTask>(deps_, running_, background, DialectOf(owner, std::move(accepted)))
       ->Start(preparers_);
@@ -217,8 +220,8 @@ void ResponsesRoutes::CreateInBackground(const std::shared_ptr<net::Exchange>& e
 void ResponsesRoutes::Get(const std::shared_ptr<net::Exchange>& exchange) {
   const net::HttpRequest& request = exchange->request();
   if (request.Query("stream") == "true")
-    return exchange->ReplyError(
-        net::BadRequest("stream", "'stream': expected false: what was said is not told again"));
+    return exchange->ReplyError(net::BadRequest(
+        "stream", "'stream': expected false, because a stored response is not streamed again"));
   auto stored = responses_.Get(OwnerOf(request), request.captures[0]);
   if (!stored) return exchange->ReplyError(NoSuchResponse(request.captures[0]));
   exchange->Reply({.body = std::move(stored->response)});
@@ -276,7 +279,7 @@ void ResponsesRoutes::Input(const std::shared_ptr<net::Exchange>& exchange) {
   ReplyPrepared(exchange, &ResponsesRoutes::InputPage);
 }
 
-// What is kept may be megabytes, which no connection's thread reads.
+// A stored response may have megabytes, so no connection's thread reads it.
 void ResponsesRoutes::ReplyPrepared(const std::shared_ptr<net::Exchange>& exchange,
                                     Made (ResponsesRoutes::*make)(const net::HttpRequest& request)) {
   preparers_.Add(exchange, [this, exchange, make]() -> PreparationPool::Then {

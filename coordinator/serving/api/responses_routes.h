@@ -1,9 +1,9 @@
-// ResponsesRoutes: /v1/responses: answers that are kept, and can be asked for, gone on from, cancelled and
+// ResponsesRoutes: the routes of /v1/responses: answers are stored and can be read, continued, cancelled and
 // deleted.
 //
-// Owns what is kept (response_store.h) and the thread of answers that nobody waits for, which are made in the
-// background. What is kept may be megabytes, so it is read on the preparers' threads. All that it is given,
-// but the engine of `deps`, outlives it, and it outlives the server.
+// Owns the stored answers (response_store.h) and the thread for answers in the background, for which no
+// client waits. Stored answers may have megabytes, so the PreparationPool's threads read them. All arguments
+// and everything in `deps` except the engine outlive this object, and this object outlives the server.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,14 @@ class ResponsesRoutes {
   ~ResponsesRoutes();
 
   void Register(net::UrlTable& urls);
-  /// Nothing is done in the background any more once it returns. REQUIRES: the preparers were stopped.
+  /// Once this returns, nothing runs in the background any more. REQUIRES: the PreparationPool was stopped.
   void Stop();
   /// Drops answers that are not complete. REQUIRES: Stop() was called and the engine has ended.
   void DropWork();
 
  private:
   using Answer = void (ResponsesRoutes::*)(const std::shared_ptr<net::Exchange>&);
+  using Accepted = std::function<void(const nlohmann::ordered_json&, const GenerationRequest&)>;
   using Made = std::variant<nlohmann::ordered_json, net::ApiError>;
 
   void Create(const std::shared_ptr<net::Exchange>& exchange);
@@ -53,16 +54,17 @@ class ResponsesRoutes {
   Made Counted(const net::HttpRequest& request);
   void ReplyPrepared(const std::shared_ptr<net::Exchange>& exchange,
                      Made (ResponsesRoutes::*make)(const net::HttpRequest& request));
-  /// `accepted` is given the response that is answered at once; null: it is not made in the background.
-  Dialect DialectOf(uint64_t owner, std::function<void(const nlohmann::ordered_json&)> accepted);
-  /// What a complete response was asked and answered with.
+  /// `accepted` is called with the response that is answered at once, and its request; it is null unless the
+  /// response is generated in the background.
+  Dialect DialectOf(uint64_t owner, Accepted accepted);
+  /// The input and output items of a complete response; nullopt if there is no such response.
   std::optional<nlohmann::ordered_json> Items(uint64_t owner, const std::string& id);
 
   const ApiDeps& deps_;
   RunningTasks& running_;
   PreparationPool& preparers_;
   ResponseStore responses_;
-  std::unique_ptr<boost::asio::thread_pool> background_;  // for answers that nobody waits for; null: dropped
+  std::unique_ptr<boost::asio::thread_pool> background_;  // for answers in the background
 };
 
 }  // namespace numoe::serving

@@ -20,7 +20,7 @@ ordered_json Part(Kind kind, const std::string& text) {
           {"logprobs", ordered_json::array()}};
 }
 
-// Items are found by their response's id and their place in it.
+// The id of an item is made from the id of its response and its position in it.
 std::string ItemId(Kind kind, const std::string& response_id, size_t index) {
   const size_t prefix = response_id.compare(0, 5, "resp_") == 0 ? 5 : 0;
   const char* name = kind == Kind::kReasoning ? "rs" : kind == Kind::kContent ? "msg" : "fc";
@@ -64,7 +64,7 @@ const char* StatusOf(const Choice& choice) {
   return reason == "length" ? "incomplete" : reason == "abort" ? "cancelled" : "completed";
 }
 
-// Of the item that was being said when the answer ended.
+// The status of the item that was unfinished when the answer ended.
 const char* LastItemStatus(const Choice& choice) {
   return StatusOf(choice) == std::string_view("completed") ? "completed" : "incomplete";
 }
@@ -89,10 +89,10 @@ ResponsesWriter::ResponsesWriter(AnswerContext context, const ResponsesFields& f
     : context_(std::move(context)),
       response_(NewResponse(context_, fields, "in_progress")),
       keep_(std::move(keep)) {
-  NUMOE_CHECK(keep_ != nullptr && !context_.id.empty()) << "an answer that is kept has a name";
+  NUMOE_CHECK(keep_ != nullptr && !context_.id.empty()) << "a stored answer has an id";
 }
 
-// Counts, so events must be made in the order in which they are sent: never two in one expression.
+// Numbers the events, so they must be made in the order in which they are sent: never two in one expression.
 std::string ResponsesWriter::Event(const char* type, ordered_json fields) {
   ordered_json event = {{"type", type}, {"sequence_number", sequence_++}};
   event.update(fields);
@@ -107,11 +107,11 @@ std::string ResponsesWriter::Begin() {
   return events;
 }
 
-ordered_json ResponsesWriter::Place() const {
+ordered_json ResponsesWriter::Position() const {
   const size_t index = response_["output"].size();
-  ordered_json place = {{"item_id", ItemId(item_.kind, context_.id, index)}, {"output_index", index}};
-  if (item_.kind != Kind::kCallBegin) place["content_index"] = 0;
-  return place;
+  ordered_json position = {{"item_id", ItemId(item_.kind, context_.id, index)}, {"output_index", index}};
+  if (item_.kind != Kind::kCallBegin) position["content_index"] = 0;
+  return position;
 }
 
 std::string ResponsesWriter::BeginItem(const text::AnswerDelta& delta) {
@@ -123,7 +123,7 @@ std::string ResponsesWriter::BeginItem(const text::AnswerDelta& delta) {
   events += Event("response.output_item.added",
                   {{"output_index", index}, {"item", ItemJson(item_, context_.id, index, "in_progress")}});
   if (item_.kind == Kind::kCallBegin) return events;
-  ordered_json part = Place();
+  ordered_json part = Position();
   part["part"] = Part(item_.kind, "");
   return events + Event("response.content_part.added", std::move(part));
 }
@@ -133,9 +133,9 @@ std::string ResponsesWriter::Delta(const text::AnswerDelta& delta) {
                        item_.kind == (delta.kind == Kind::kArguments ? Kind::kCallBegin : delta.kind);
   std::string events = goes_on ? "" : BeginItem(delta);
   if (delta.kind == Kind::kCallBegin) return events;
-  NUMOE_CHECK(open_) << "BeginItem opens one";
+  NUMOE_CHECK(open_) << "BeginItem begins an item";
   item_.text += delta.text;
-  ordered_json fields = Place();
+  ordered_json fields = Position();
   fields["delta"] = delta.text;
   if (delta.kind == Kind::kContent) fields["logprobs"] = ordered_json::array();
   return events + Event(delta.kind == Kind::kReasoning ? "response.reasoning_text.delta"
@@ -147,7 +147,7 @@ std::string ResponsesWriter::Delta(const text::AnswerDelta& delta) {
 std::string ResponsesWriter::EndItem(const char* status) {
   if (!std::exchange(open_, false)) return "";
   std::string events;
-  ordered_json fields = Place();
+  ordered_json fields = Position();
   if (item_.kind == Kind::kCallBegin) {
     fields["name"] = item_.name;
     fields["arguments"] = item_.text;
@@ -205,9 +205,9 @@ std::string ResponsesWriter::Whole(const Choices& choices) {
   NUMOE_CHECK_EQ(choices.size(), 1u) << "a response is one answer";
   const Choice& choice = *choices[0];
   std::vector<text::AnswerDelta> items;
-  for (const text::AnswerDelta& delta : choice.said()) {
+  for (const text::AnswerDelta& delta : choice.deltas()) {
     if (delta.kind == Kind::kArguments) {
-      NUMOE_CHECK(!items.empty()) << "arguments come after their call";
+      NUMOE_CHECK(!items.empty()) << "the call comes before its arguments";
       items.back().text = delta.text;
     } else {
       items.push_back(delta);

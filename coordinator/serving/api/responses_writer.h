@@ -1,7 +1,8 @@
-// OpenAI's response: items of reasoning, message and function_call in the order in which the model said them.
+// ResponsesWriter: OpenAI's response, with items of reasoning, message and function_call in the model's
+// order.
 //
 // Source: OpenAI's API description 2.3.0. Streams are named events with sequence numbers, without [DONE]; the
-// last one brings the whole response. Every state in which a response may be found later goes to `keep`. One
+// last event contains the whole response. `keep` gets every state in which a response may be read later. One
 // thread.
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace numoe::serving {
 
-/// The object, as it is before anything is said.
+/// The object before anything has been generated.
 nlohmann::ordered_json NewResponse(const AnswerContext& context, const ResponsesFields& fields,
                                    const char* status);
 
@@ -33,13 +34,13 @@ class ResponsesWriter final : public AnswerWriter {
   std::string BeginItem(const text::AnswerDelta& delta);
   std::string Delta(const text::AnswerDelta& delta);
   std::string EndItem(const char* status);
-  nlohmann::ordered_json Place() const;
+  nlohmann::ordered_json Position() const;  // item_id, output_index and content_index of an event
   nlohmann::ordered_json Ended(const Choice& choice);
 
   const AnswerContext context_;
-  nlohmann::ordered_json response_;  // its output: the items that are whole
+  nlohmann::ordered_json response_;  // its output contains the complete items
   const Keep keep_;
-  text::AnswerDelta item_;  // the one that is being said, with all its text
+  text::AnswerDelta item_;  // the unfinished item, with all of its text
   bool open_ = false;
   bool begun_ = false;
   int sequence_ = 0;

@@ -14,9 +14,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kStopStringsMax = 16;
-constexpr size_t kLogitBiasMax = 1024;  // OpenAI's bound is 300
+constexpr size_t kLogitBiasMax = 1024;  // OpenAI's limit is 300
 constexpr size_t kStopTokensMax = 1024;
-// Those of ReadSampling that are numbers.
+// The fields of ReadSampling that are numbers.
 constexpr const char* kNumbers[] = {"temperature",
                                     "top_p",
                                     "top_k",
@@ -48,7 +48,7 @@ void ReadLogitBias(JsonFields& in, engine::SamplingParams& out) {
   }
 }
 
-// Each once, in order: every answer of the request has a copy.
+// Sorts the ids and removes duplicates, because every answer of the request has a copy.
 void ReadTokenSet(JsonFields& in, const char* name, std::vector<TokenId>& out) {
   in.Tokens(name, out);
   std::sort(out.begin(), out.end());
@@ -56,8 +56,8 @@ void ReadTokenSet(JsonFields& in, const char* name, std::vector<TokenId>& out) {
   out.shrink_to_fit();
 }
 
-// Of 64 bits, as OpenAI, vLLM and SGLang take them; -1 asks for none (vLLM, llama.cpp). JavaScript writes the
-// ends of 64 bits as the numbers that OpenAI's description has, which are a little beyond them.
+// Seeds have 64 bits, as in OpenAI's API, vLLM and SGLang; -1 means no seed (vLLM, llama.cpp). JavaScript
+// writes the limits of 64 bits as the numbers in OpenAI's description, which exceed them slightly.
 void ReadSeed(JsonFields& in, engine::SamplingParams& out) {
   for (const char* name : {"seed", "sampling_seed"}) {
     const ordered_json* value = in.Get(name);
@@ -79,7 +79,7 @@ void ReadSeed(JsonFields& in, engine::SamplingParams& out) {
 
 absl::Status CheckSamplingValue(const std::string& name, double value) {
   if (std::find(std::begin(kNumbers), std::end(kNumbers), name) == std::end(kNumbers)) {
-    return absl::InvalidArgumentError(fmt::format("no sampling parameter is named \"{}\": expected one of {}",
+    return absl::InvalidArgumentError(fmt::format("there is no sampling parameter \"{}\"; expected one of {}",
                                                   name, fmt::join(kNumbers, ", ")));
   }
   const ordered_json fields = {{name, value}};
@@ -146,7 +146,7 @@ void ReadSampling(JsonFields& in, GenerationRequest& out) {
   in.Number("n", 1, limits::kChoicesMax, out.n);
   out.best_of = out.n;
   in.Number("best_of", 1, limits::kChoicesMax, out.best_of);
-  // Benchmarks send best_of 1 with everything.
+  // Benchmarks send best_of 1 with every request.
   if (out.best_of < out.n && in.Get("n") != nullptr && out.best_of != 1)
     in.Fail("best_of", fmt::format("at least n, which is {}, found {}", out.n, out.best_of));
   out.best_of = std::max(out.best_of, out.n);

@@ -41,11 +41,12 @@ absl::StatusOr<SamplingLock> ParseLock(const std::string& text) {
   const auto low = ReadDouble(value.substr(0, dots));
   const auto high = dots == std::string_view::npos ? low : ReadDouble(value.substr(dots + 2));
   if (equals == 0 || !low || !high || !(*low <= *high)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--lock-sampling: found \"{}\", expected NAME=NUMBER or NAME=LOW..HIGH, for one mode alone "
-        "with thinking: or instant: before it, as in temperature=0.6..1.0 or "
-        "thinking:temperature=1.0,instant:temperature=0.6",
-        text));
+    return absl::InvalidArgumentError(
+        fmt::format("--lock-sampling: found \"{}\", expected NAME=NUMBER or NAME=LOW..HIGH, with thinking: "
+                    "or instant: before "
+                    "it to lock only one mode, as in temperature=0.6..1.0 or "
+                    "thinking:temperature=1.0,instant:temperature=0.6",
+                    text));
   }
   lock.name = std::string(rest.substr(0, equals));
   lock.low = *low;
@@ -56,10 +57,10 @@ absl::StatusOr<SamplingLock> ParseLock(const std::string& text) {
 }
 
 bool HasMode(const ordered_json& body) {
-  return body.contains("messages") || body.contains("input");  // /v1/responses has its messages there
+  return body.contains("messages") || body.contains("input");  // `input` has the messages of /v1/responses
 }
 
-// Two of them go by two names.
+// Two parameters have two names each.
 std::vector<std::string> NamesOf(const std::string& name) {
   for (const auto& [one, other] :
        {std::pair<const char*, const char*>{"seed", "sampling_seed"}, {"min_tokens", "min_new_tokens"}}) {
@@ -68,7 +69,7 @@ std::vector<std::string> NamesOf(const std::string& name) {
   return {name};
 }
 
-// The locks that count for a request: one for each parameter.
+// Returns the locks that apply to a request: at most one for each parameter.
 std::vector<const SamplingLock*> LocksFor(const SamplingLocks& locks, const ordered_json& body,
                                           UnaskedThinking unasked) {
   const Mode mode = !HasMode(body)                 ? Mode::kAny
@@ -102,7 +103,7 @@ std::string HeldAt(const SamplingLock& lock) {
   return fmt::format("{} to {}", lock.low, lock.high);
 }
 
-// `given` stays false where no object has the parameter.
+// `given` stays false if no object has the parameter.
 std::optional<net::ApiError> CheckGiven(const SamplingLock& lock,
                                         const std::vector<const ordered_json*>& objects, bool& given) {
   for (const ordered_json* fields : objects) {
@@ -112,8 +113,9 @@ std::optional<net::ApiError> CheckGiven(const SamplingLock& lock,
       given = true;
       if (value->is_number() && value->get<double>() >= lock.low && value->get<double>() <= lock.high)
         continue;
-      return net::BadRequest(name, fmt::format("'{}': this server has it locked at {}, found {}", name,
-                                               HeldAt(lock), JsonFields::Short(*value)));
+      return net::BadRequest(
+          name, fmt::format("'{}': this server has locked it at {}, found {}; leave it out", name,
+                            HeldAt(lock), JsonFields::Short(*value)));
     }
   }
   return std::nullopt;
@@ -140,7 +142,7 @@ std::optional<net::ApiError> ApplySamplingLocks(const SamplingLocks& locks,
                                                 const GenerationDefaults& defaults, ordered_json& body,
                                                 UnaskedThinking unasked) {
   if (locks.empty()) return std::nullopt;
-  // /generate may have parameters in both, and a list of the inner ones.
+  // /generate may have parameters at both levels, and a list at the inner one.
   std::vector<const ordered_json*> objects = {&body};
   if (const auto inner = body.find("sampling_params"); inner != body.end()) {
     if (inner->is_object()) objects.push_back(&*inner);
@@ -159,7 +161,7 @@ std::optional<net::ApiError> ApplySamplingLocks(const SamplingLocks& locks,
     const bool stays = lock->low < lock->high && otherwise >= lock->low && otherwise <= lock->high;
     if (!given && !stays) held[lock->name] = std::clamp(otherwise, lock->low, lock->high);
   }
-  body.update(held);  // no object within has them, which would be read later
+  body.update(held);  // no inner object has these parameters, so none can override them
   return std::nullopt;
 }
 

@@ -1,9 +1,9 @@
-// SamplingLocks: sampling parameters that the server holds, because the model was made for them.
+// SamplingLocks: sampling parameters that the server fixes, because the model was made for them.
 //
-// "temperature=1.0" holds one value, "temperature=0.6..1.0" a range, "thinking:temperature=1.0" a value for
-// conversations in which the model may think, "instant:temperature=0.6" for those that switch thinking off. A
-// request that asks for something else is refused. One that says nothing gets the value, or the model's
-// default as far as the range has it. Where a mode has a lock of its own, the other one for the same
+// "temperature=1.0" fixes a value, "temperature=0.6..1.0" a range, "thinking:temperature=1.0" a value for
+// conversations in which the model may think, "instant:temperature=0.6" for conversations without thinking. A
+// request that asks for another value is refused. A request without the parameter gets the fixed value, or
+// the model's default if the range contains it. If a mode has its own lock, the general lock of the same
 // parameter does not count. Texts without messages have no mode. Values; pure functions.
 #pragma once
 
@@ -28,10 +28,10 @@ struct SamplingLock {
 };
 using SamplingLocks = std::vector<SamplingLock>;
 
-/// From the texts of --lock-sampling. INVALID_ARGUMENT says what was found and gives an example.
+/// Parses the texts of --lock-sampling. INVALID_ARGUMENT says what was found and gives an example.
 absl::StatusOr<SamplingLocks> ParseSamplingLocks(const std::vector<std::string>& texts);
-/// Writes what is held into the body, before it is read. `unasked`: whether a conversation that says nothing
-/// of thinking is one in which the model may think. 400: it asks for something else.
+/// Writes the fixed values into the body before it is read. `unasked` says whether the model may think in a
+/// conversation that does not mention thinking. 400: the request asks for another value.
 std::optional<net::ApiError> ApplySamplingLocks(const SamplingLocks& locks,
                                                 const GenerationDefaults& defaults,
                                                 nlohmann::ordered_json& body,

@@ -1,6 +1,6 @@
 // Server-sent events (WHATWG HTML, 9.2) as OpenAI's and Anthropic's clients read them.
 //
-// One line of JSON for each event; text that is not UTF-8 is replaced, never an error. Pure functions.
+// Each event is one line of JSON; text that is not UTF-8 is replaced and never an error. Pure functions.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline constexpr char kSseDone[] = "data: [DONE]\n\n";
 
 inline std::string SseEvent(const nlohmann::ordered_json& json) { return "data: " + DumpJson(json) + "\n\n"; }
 
-/// With a name; the responses API and Anthropic's have one for each kind of event.
+/// An event with a name; the responses API and Anthropic's API have names for each kind of event.
 inline std::string SseEvent(const std::string& name, const nlohmann::ordered_json& json) {
   return "event: " + name + "\n" + SseEvent(json);
 }

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The fields that bench clients read after a run.
+// The fields that benchmark clients read after a run.
 ordered_json InternalStates(const engine::EngineStats& stats) {
   return {{"running", stats.running},
           {"waiting", stats.waiting},
@@ -75,27 +75,29 @@ void StateRoutes::Register(net::UrlTable& urls) {
          .body_max = limits::kHttpCommandBytesMax});
   };
   AddProbeRoutes(urls, deps_.metrics, deps_.health, deps_.live);
-  add("GET", "/health_generate", "The same, proven by one token", &StateRoutes::HealthGenerate);
-  add("GET", "/v1/models", "The model that is served", &StateRoutes::Models);
-  add("GET", "/v1/models/{}", "The same, by name", &StateRoutes::OneModel);
-  add("GET", "/v1/models/{}/{}", "The same, by a name with a slash, as repositories have it",
+  add("GET", "/health_generate", "The same, tested by generating one token", &StateRoutes::HealthGenerate);
+  add("GET", "/v1/models", "The model of this server", &StateRoutes::Models);
+  add("GET", "/v1/models/{}", "The same, by its name", &StateRoutes::OneModel);
+  add("GET", "/v1/models/{}/{}", "The same, by a name with a slash, as repositories have",
       &StateRoutes::OneModel);
   for (const char* path : {"/model_info", "/get_model_info"})
     add("GET", path, "The model (SGLang)", &StateRoutes::ModelInfo);
   for (const char* path : {"/server_info", "/get_server_info"})
-    add("GET", path, "Flags, what was found at start, and the engine's state (SGLang)",
+    add("GET", path, "Flags, what was found at the start, and the engine's state (SGLang)",
         &StateRoutes::ServerInfo);
-  add("GET", "/expert_stats", "Rows that every expert of every layer has computed",
+  add("GET", "/expert_stats", "The number of rows that each expert of each layer has computed",
       &StateRoutes::ExpertStats);
   for (const char* path : {"/load", "/get_load"})
-    add("GET", path, "Requests that run and wait (vLLM)", &StateRoutes::Load);
+    add("GET", path, "The number of running and waiting requests (vLLM)", &StateRoutes::Load);
   add("POST", "/reset_prefix_cache",
-      "Forgets the key's computed prefixes; an admin key's: everybody's (vLLM)",
+      "Empties the key's part of the prefix cache; with an administrator's key the whole cache (vLLM)",
       &StateRoutes::ResetPrefixCache);
   for (const char* method : {"GET", "POST"})
     add(method, "/flush_cache", "The same (SGLang)", &StateRoutes::ResetPrefixCache);
   add("POST", "/abort_request",
-      "Ends the key's requests where they are: {rid} or {abort_all}; an admin key's: anybody's (SGLang)",
+      "Ends requests of the key at their current length: {rid} or {abort_all}; an administrator's key may "
+      "end any "
+      "request (SGLang)",
       &StateRoutes::AbortRequest);
 }
 
@@ -116,7 +118,7 @@ void StateRoutes::HealthGenerate(const std::shared_ptr<net::Exchange>& exchange)
     });
   };
   const absl::StatusOr<SequenceId> sequence = deps_.engine.Submit(std::move(generate));
-  // A full queue is no illness: there are tokens.
+  // A full queue means that the server works: it generates tokens.
   if (absl::IsResourceExhausted(sequence.status())) return ReplyHealth(exchange, report);
   if (!sequence.ok()) return exchange->ReplyError(net::FromStatus(sequence.status()));
   exchange->OnGone([this, id = *sequence] { deps_.engine.Cancel(id); });
@@ -170,12 +172,12 @@ void StateRoutes::ResetPrefixCache(const std::shared_ptr<net::Exchange>& exchang
   const net::Caller& caller = exchange->request().caller;
   const std::string own = PrefixSalt(caller, deps_);
   if (!caller.admin && own.empty()) {
-    return exchange->ReplyError({.http_status = 403,
-                                 .message =
-                                     "all keys share the prefix cache (--share-prefix-cache): expected "
-                                     "one of --admin-api-key-file to empty it for everybody",
-                                 .type = "permission_error",
-                                 .code = "admin_key_needed"});
+    return exchange->ReplyError(
+        {.http_status = 403,
+         .message = "all keys share the prefix cache (--share-prefix-cache); expected a key of "
+                    "--admin-api-key-file, because this empties it for all keys",
+         .type = "permission_error",
+         .code = "admin_key_needed"});
   }
   deps_.engine.ResetPrefixCache(caller.admin ? "" : own);
   ReplyJson(exchange, ordered_json::object());

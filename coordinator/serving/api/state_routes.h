@@ -1,8 +1,8 @@
-// StateRoutes: the server's state: health, models, load, metrics, and the switches that operators have.
+// StateRoutes: routes about the server's state (health, models, load) and commands for operators.
 //
-// The thread that took a request answers it at once. Only /expert_stats asks the workers, on a thread of its
-// own, because each worker may take a second. `running` and everything in `deps` except the engine outlive
-// this, and this outlives the server.
+// The thread that has received a request answers it at once. Only /expert_stats waits for the workers, on its
+// own thread, because each worker may take a second. `running` and everything in `deps` except the engine
+// outlive this object, and this object outlives the server.
 #pragma once
 
 #include <memory>
@@ -23,9 +23,9 @@ class StateRoutes {
   ~StateRoutes();
 
   void Register(net::UrlTable& urls);
-  /// Nothing is waited for any more once it returns.
+  /// Once this returns, nothing waits for workers any more.
   void Stop();
-  /// Drops what waited. REQUIRES: Stop() was called.
+  /// Drops requests that have waited. REQUIRES: Stop() was called.
   void DropWork();
 
  private:
@@ -43,7 +43,7 @@ class StateRoutes {
 
   const ApiDeps& deps_;
   RunningTasks& running_;
-  std::unique_ptr<boost::asio::thread_pool> waiters_;  // for what waits for workers; null: dropped
+  std::unique_ptr<boost::asio::thread_pool> waiters_;  // waits for workers; null after DropWork
 };
 
 }  // namespace numoe::serving

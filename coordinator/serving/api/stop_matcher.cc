@@ -19,7 +19,7 @@ std::string StopMatcher::Push(std::string_view piece) {
   NUMOE_DCHECK(
       std::none_of(stops_.begin(), stops_.end(), [](const std::string& stop) { return stop.empty(); }));
   held_.append(piece);
-  // The one that is complete first counts, so that the cutting into pieces changes nothing.
+  // The stop that is complete first counts, so that the result does not depend on the division into pieces.
   Found found;
   FindString(found);
   FindPattern(piece, found);
@@ -50,7 +50,7 @@ void StopMatcher::FindPattern(std::string_view piece, Found& found) {
     for (size_t i = 0; i < piece.size(); ++i) {
       const std::optional<int64_t> begin = search.Read(static_cast<uint8_t>(piece[i]));
       if (!begin) continue;
-      NUMOE_CHECK_GE(static_cast<size_t>(*begin), gone_) << "a part of a match went out";
+      NUMOE_CHECK_GE(static_cast<size_t>(*begin), gone_) << "a part of a match was released";
       const size_t at = static_cast<size_t>(*begin) - gone_;
       const size_t end = held_.size() - piece.size() + i + 1;
       if (end < found.end || (end == found.end && at < found.begin)) found = {at, end, search.source()};
@@ -59,7 +59,7 @@ void StopMatcher::FindPattern(std::string_view piece, Found& found) {
   }
 }
 
-// How much of the end of the text may be the beginning of a stop.
+// The number of bytes at the end of the text that may be the beginning of a stop.
 size_t StopMatcher::HeldBack() const {
   size_t keep = 0;
   for (const std::string& stop : stops_) {

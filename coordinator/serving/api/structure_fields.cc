@@ -15,13 +15,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Options of vLLM's structured_outputs that choose among its backends, or that hold here in any case: there
-// is at most one space after a comma or colon.
+// Options of vLLM's structured_outputs that select among its backends, or that this server fulfils in any
+// case: it allows at most one space after a comma or colon.
 constexpr std::string_view kOutputOptions[] = {
     "disable_fallback", "disable_any_whitespace", "disable_additional_properties", "whitespace_pattern",
     "_backend",         "_backend_was_auto"};
 constexpr const char* kRefusedOptions[] = {"disable_additional_properties", "whitespace_pattern"};
-constexpr size_t kParamBytesMax = 100;  // of a client's own name in an error
+constexpr size_t kParamBytesMax = 100;  // of a client's field name in an error
 
 class StructureReader {
  public:
@@ -32,7 +32,7 @@ class StructureReader {
       ReadFormat("response_format", *format);
     if (const ordered_json* outputs = in_.Get("structured_outputs"); outputs != nullptr)  // vLLM
       ReadOutputs(*outputs);
-    for (const auto& [name, kind] :  // vLLM's former names, SGLang's and llama.cpp's
+    for (const auto& [name, kind] :  // vLLM's former names, and those of SGLang and llama.cpp
          {std::pair{"guided_json", Kind::kJsonSchema},
           {"guided_regex", Kind::kRegex},
           {"guided_choice", Kind::kChoice},
@@ -43,7 +43,7 @@ class StructureReader {
           {"structural_tag", Kind::kStructuralTag}}) {
       if (const ordered_json* value = in_.Get(name); value != nullptr) Take(name, kind, *value);
     }
-    // llama.cpp's clients send an empty one for none.
+    // llama.cpp's clients send an empty grammar if they want none.
     if (const ordered_json* grammar = in_.Get("grammar"); grammar != nullptr && *grammar != "")
       Take("grammar", Kind::kEbnf, *grammar);
   }
@@ -66,7 +66,7 @@ class StructureReader {
  private:
   using Kind = text::GrammarSource::Kind;
 
-  // vLLM takes exactly one kind, and no other names.
+  // vLLM accepts exactly one kind, and no other names.
   void ReadOutputs(const ordered_json& outputs) {
     static constexpr std::pair<const char*, Kind> kKinds[] = {
         {"json", Kind::kJsonSchema}, {"json_object", Kind::kJsonObject},
@@ -93,7 +93,7 @@ class StructureReader {
       in_.Fail("structured_outputs", std::string(kExpected) + ", found " + JsonFields::Short(outputs));
   }
 
-  // What vLLM's backends may be told besides, where it would change the answer.
+  // Refuses options of vLLM's backends that would change the answer.
   void RefuseOptions(const ordered_json& outputs) {
     for (const char* name : kRefusedOptions) {
       const ordered_json value = outputs.value(name, ordered_json());
@@ -102,7 +102,7 @@ class StructureReader {
     }
   }
 
-  // Together, Fireworks and llama.cpp: the object may be told by a schema beside the type.
+  // Together, Fireworks and llama.cpp have a schema next to the type json_object.
   void ReadObjectFormat(const std::string& param, const ordered_json& format) {
     const ordered_json schema = format.value("schema", ordered_json());
     const bool any = schema.is_null() || (schema.is_object() && schema.empty());
@@ -110,7 +110,7 @@ class StructureReader {
          any ? ordered_json(true) : schema);
   }
 
-  // OpenAI's chats have the schema and its name within `json_schema`, its responses beside the type.
+  // OpenAI's chat API has the schema and its name in `json_schema`, its responses API next to the type.
   void ReadSchemaFormat(const std::string& param, const ordered_json& format) {
     const bool within = format.contains("json_schema") || !format.contains("schema");
     const std::string where = within ? param + ".json_schema" : param;
@@ -152,13 +152,13 @@ class StructureReader {
       case Kind::kJsonObject:
         out_.structure = text::GrammarSource{kind, ""};
         break;
-      case Kind::kJsonSchema:  // as an object, or as its text
+      case Kind::kJsonSchema:  // an object, or its text
         if (!value.is_object() && !value.is_boolean() && !value.is_string())
           return in_.Fail(param, "a JSON Schema, found " + JsonFields::Short(value));
         out_.structure =
             text::GrammarSource{kind, value.is_string() ? value.get<std::string>() : value.dump()};
         break;
-      case Kind::kStructuralTag:  // likewise
+      case Kind::kStructuralTag:  // an object, or its text
         if (!value.is_object() && !value.is_string())
           return in_.Fail(param, "a structural tag, found " + JsonFields::Short(value));
         out_.structure =

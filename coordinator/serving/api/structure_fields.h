@@ -1,7 +1,7 @@
-// The ways of asking for structured output, of which a request may use one.
+// The fields that ask for structured output; a request may use one of them.
 //
 // OpenAI's response_format, vLLM's structured_outputs and its former guided_*, SGLang's json_schema, regex
-// and ebnf, llama.cpp's grammar: all of them become the request's `structure`. Pure functions.
+// and ebnf, llama.cpp's grammar: each of them sets the request's `structure`. Pure functions.
 #pragma once
 
 #include "coordinator/serving/api/generation_request.h"
@@ -10,10 +10,10 @@
 namespace numoe::serving {
 
 void ReadStructure(JsonFields& in, GenerationRequest& out);
-/// {"type": "text" | "json_object" | "json_schema" | "structural_tag" | "grammar", ...}, named `param`; the
-/// schema is in `json_schema.schema` with a name (chat), or beside the type (the responses API's text.format,
-/// llama.cpp), where a json_object may have one as well. The request's structure_param becomes the place of
-/// what the answer must match.
+/// Reads {"type": "text" | "json_object" | "json_schema" | "structural_tag" | "grammar", ...}, the value of
+/// the field `param`. The schema is in `json_schema.schema` with a name (chat), or next to the type
+/// (text.format of the responses API, llama.cpp), where a json_object may have one as well. The request's
+/// structure_param becomes the place that the answer must match.
 void ReadFormat(JsonFields& in, const char* param, const nlohmann::ordered_json& format,
                 GenerationRequest& out);
 

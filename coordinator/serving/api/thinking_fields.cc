@@ -14,8 +14,8 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
-constexpr const char* kSwitches[] = {"thinking", "enable_thinking"};  // of templates
-// Fields of the request give these to the template, or the server does (vLLM refuses the last two as well).
+constexpr const char* kSwitches[] = {"thinking", "enable_thinking"};  // variables of templates
+// Variables that come from fields of the request or from the server (vLLM refuses the last two as well).
 constexpr const char* kNoTemplateVariables[] = {
     "messages",      "tools",   "documents", "add_generation_prompt", "continue_final_message",
     "chat_template", "tokenize"};
@@ -49,7 +49,7 @@ class ThinkingReader {
       in_.Take(inner);
     }
     ReadOutputConfig();
-    // What the client told the template by itself stays as it is.
+    // A variable that the client has given to the template itself is not changed.
     if (on_ && on_from_.rfind("chat_template_kwargs.", 0) != 0) Set(*on_);
     if (!effort_.empty() && !on_) Set(effort_ != "none");
     const std::string& effort = effort_.empty() ? output_effort_ : effort_;
@@ -61,7 +61,7 @@ class ThinkingReader {
   std::optional<int> budget() const { return budget_; }
   bool excluded() const { return excluded_; }
   bool Thinks() const { return on_.value_or(adaptive_ || (!effort_.empty() && effort_ != "none")); }
-  /// The request names thinking, if only to leave it to the model.
+  /// The request mentions thinking, even if it leaves the decision to the model.
   bool asked() const { return on_.has_value() || adaptive_ || !effort_.empty(); }
   void SwitchOff() { Set(false); }
 
@@ -70,13 +70,13 @@ class ThinkingReader {
     for (const char* name : kNoTemplateVariables) {
       if (!kwargs_.contains(name)) continue;
       in_.Fail(std::string("chat_template_kwargs.") + name,
-               "no such variable, because the request itself gives it to the template, or the server does");
+               "no such variable, because it comes from another field of the request, or from the server");
     }
   }
 
   void Switch(const std::string& name, bool on) {
     if (on_ && *on_ != on) {
-      return in_.Fail(name, fmt::format("what '{}' says, which switches thinking {}, found the opposite",
+      return in_.Fail(name, fmt::format("the same as '{}', which switches thinking {}, found the opposite",
                                         on_from_, *on_ ? "on" : "off"));
     }
     if (on_) return;
@@ -90,7 +90,7 @@ class ThinkingReader {
     if (in.Get(name) != nullptr && !in.error()) Switch(path, on);
   }
 
-  // "adaptive" leaves it to the model, as it is without the field.
+  // "adaptive" leaves the decision to the model, as without the field.
   void ReadThinkingObject() {
     const ordered_json* thinking = in_.Object("thinking");
     if (thinking == nullptr) return;
@@ -111,7 +111,7 @@ class ThinkingReader {
     in_.Take(inner);
   }
 
-  // Anthropic's effort is of the whole answer, and switches no thinking on or off.
+  // Anthropic's effort applies to the whole answer, and switches thinking neither on nor off.
   void ReadOutputConfig() {
     const ordered_json* config = in_.Object("output_config");
     if (config == nullptr) return;
@@ -141,9 +141,9 @@ class ThinkingReader {
   JsonFields& in_;
   ordered_json& kwargs_;
   std::optional<bool> on_;
-  std::string on_from_;  // the field that said so
+  std::string on_from_;  // the field that has set on_
   bool adaptive_ = false;
-  bool excluded_ = false;  // it may think, and does not show it
+  bool excluded_ = false;  // the model may think, but the reasoning is not returned
   std::string effort_, output_effort_;
   std::optional<int> budget_;  // tokens
 };

@@ -1,11 +1,10 @@
-// Whether the model thinks before it answers, in all the ways in which clients ask for it.
+// Whether the model thinks before it answers, in all the forms in which clients ask for it.
 //
 // `thinking` {"type": "enabled" | "disabled"} (Moonshot, DeepSeek, GLM, Anthropic), `enable_thinking`
-// (DashScope), `reasoning_effort` and `reasoning` {"effort", "enabled", "max_tokens", "exclude"}
-// (OpenAI, OpenRouter), `output_config`
-// {"effort"} (Anthropic), or the
-// template's own variables in `chat_template_kwargs` (vLLM, SGLang). Switches that contradict each other are
-// refused; an effort counts where there is no switch. Pure functions.
+// (DashScope), `reasoning_effort` and `reasoning` {"effort", "enabled", "max_tokens", "exclude"} (OpenAI,
+// OpenRouter), `output_config` {"effort"} (Anthropic), or the template's own variables in
+// `chat_template_kwargs` (vLLM, SGLang). Switches that contradict each other are refused; an effort counts if
+// there is no switch. Pure functions.
 #pragma once
 
 #include "coordinator/serving/api/generation_request.h"
@@ -13,13 +12,13 @@
 
 namespace numoe::serving {
 
-/// Fills in what the chat template of `out.conversation` is given (null: nothing was asked for), and
-/// thinking's "budget_tokens". Templates know thinking by two names: `thinking` (Kimi-K2.5, DeepSeek) and
-/// `enable_thinking` (Qwen3, GLM). `chat_template_kwargs` cannot replace what fields of the request give
-/// the template, such as `messages`.
+/// Sets the variables of the chat template of `out.conversation` (null if nothing was asked for), and the
+/// budget of "budget_tokens". Templates have two names for thinking: `thinking` (Kimi-K2.5, DeepSeek) and
+/// `enable_thinking` (Qwen3, GLM). `chat_template_kwargs` cannot replace what other fields of the request
+/// give to the template, such as `messages`.
 void ReadThinking(JsonFields& in, GenerationRequest& out,
                   UnaskedThinking unasked = UnaskedThinking::kAsTrained);
-/// Whether a request switches thinking off; what is wrong in it is not looked at.
+/// Whether a request switches thinking off; errors of the request are not reported.
 bool ThinkingIsOff(const nlohmann::ordered_json& body, UnaskedThinking unasked = UnaskedThinking::kAsTrained);
 
 }  // namespace numoe::serving

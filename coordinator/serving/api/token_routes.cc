@@ -71,7 +71,7 @@ net::HttpReply DetokenizeReply(const std::string& body, const ApiDeps& deps) {
     in.Fail("tokens", fmt::format("ids below {}, found {}", deps.tokenizer.VocabSize(), *wrong));
   if (in.error()) return ErrorReply(*in.error());
   const std::string text = deps.tokenizer.Decode(tokens, skip_special);
-  // vLLM's name, SGLang's and llama.cpp's
+  // The names that vLLM, SGLang and llama.cpp use.
   return {.body = DumpJson({{"prompt", text}, {"text", text}, {"content", text}})};
 }
 
@@ -106,10 +106,10 @@ void AddTokenRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& p
     urls.Add({.method = "POST", .pattern = path, .summary = summary, .handle = prepare, .counted = false});
   };
   for (const char* path : {"/tokenize", "/v1/tokenize"})
-    add(path, "The token ids of a prompt or a conversation", TokenizeReply);
+    add(path, "Returns the token ids of a prompt or a conversation", TokenizeReply);
   for (const char* path : {"/detokenize", "/v1/detokenize"})
-    add(path, "The text of token ids", DetokenizeReply);
-  add("/apply-template", "The text that the chat template makes of a conversation (llama.cpp)",
+    add(path, "Returns the text of token ids", DetokenizeReply);
+  add("/apply-template", "Returns the text that the chat template makes of a conversation (llama.cpp)",
       ApplyTemplateReply);
 }
 

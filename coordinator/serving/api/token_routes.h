@@ -1,8 +1,8 @@
-// /tokenize and /detokenize, as vLLM has them: what the model would see of a text or a conversation, and
-// back.
+// /tokenize and /detokenize, as in vLLM: the tokens that the model would get for a text or a conversation,
+// and the reverse.
 //
-// The preparers' threads compute both answers, because a prompt may have megabytes. Nothing is kept between
-// two requests.
+// The PreparationPool's threads compute both answers, because a prompt may have megabytes. Nothing is stored
+// between two requests.
 #pragma once
 
 #include "coordinator/net/http/url_table.h"
@@ -11,7 +11,7 @@
 
 namespace numoe::serving {
 
-/// All but the table outlive the server.
+/// Everything except the table outlives the server.
 void AddTokenRoutes(net::UrlTable& urls, const ApiDeps& deps, PreparationPool& preparers);
 
 }  // namespace numoe::serving

@@ -31,13 +31,13 @@ net::ApiError Wrong(const char* param, const std::string& expected, const ordere
       param, fmt::format("'{}': expected {}, found {}", param, expected, found.dump().substr(0, 60)));
 }
 
-// {"function": {"name"}}, or {"name"}.
+// Returns the name in {"function": {"name"}} or in {"name"}.
 std::string FunctionName(const ordered_json& object) {
   const ordered_json* function = Member(object, "function");
   return TextMember(function != nullptr ? *function : object, "name");
 }
 
-// Nothing is said about what the object holds.
+// Whether the schema does not say anything about the content of the object.
 bool TakesNothing(const ordered_json& schema) {
   const auto says = [](const auto& member) {
     static constexpr std::string_view kAnnotations[] = {
@@ -54,7 +54,7 @@ bool TakesNothing(const ordered_json& schema) {
 
 ordered_json ArgumentsSchema(const ordered_json* parameters) {
   ordered_json schema = parameters == nullptr ? ordered_json::object() : *parameters;
-  NUMOE_CHECK(schema.is_object()) << "CheckDeclaredFunctions comes first";
+  NUMOE_CHECK(schema.is_object()) << "CheckDeclaredFunctions has checked it";
   schema["type"] = "object";
   if (TakesNothing(schema)) schema["additionalProperties"] = false;
   return schema;
@@ -111,7 +111,7 @@ class PolicyReader {
                         choice));
     }
     if (policy_.demanded() && !tools)
-      Fail(net::BadRequest("tool_choice", "'tool_choice': a call is asked for, but 'tools' declares none"));
+      Fail(net::BadRequest("tool_choice", "'tool_choice': a call is demanded, but 'tools' declares none"));
   }
 
   void ReadAllowed(const ordered_json& choice) {
@@ -136,14 +136,14 @@ class PolicyReader {
       if (std::none_of(policy_.calls.begin(), policy_.calls.end(),
                        [&](const DeclaredCall& call) { return call.name == name; })) {
         Fail(net::BadRequest("tool_choice",
-                             fmt::format("'tool_choice': no function {} is declared in 'tools'", name)));
+                             fmt::format("'tool_choice': 'tools' declares no function {}", name)));
       }
     }
   }
 
   void ReadFunction(const ordered_json& function) {
     const std::string name = TextMember(function, "name");
-    NUMOE_CHECK(!name.empty()) << "CheckDeclaredFunctions comes first";
+    NUMOE_CHECK(!name.empty()) << "CheckDeclaredFunctions has checked it";
     if (!allowed_.empty() && std::find(allowed_.begin(), allowed_.end(), name) == allowed_.end()) return;
     DeclaredCall call{name, {text::GrammarSource::Kind::kJsonObject, ""}};
     const ordered_json* strict = Member(function, "strict");
@@ -156,7 +156,7 @@ class PolicyReader {
 
   const ToolFields& fields_;
   CallPolicy policy_;
-  std::vector<std::string> allowed_;  // empty: all
+  std::vector<std::string> allowed_;  // empty if all tools are allowed
   std::optional<net::ApiError> error_;
 };
 

@@ -1,8 +1,8 @@
-// CallPolicy: which tools an answer may, or must, call, as the client asked.
+// CallPolicy: which tools an answer may call, or must call, as the client has asked.
 //
-// Read from `tools`, `tool_choice` and `parallel_tool_calls` as OpenAI has them. A call that may come names
-// one of `calls`; its arguments match the tool's schema where the tool is strict or a call is demanded, and
-// are any JSON object otherwise. Values; pure function.
+// Read from `tools`, `tool_choice` and `parallel_tool_calls` of OpenAI's API. A call names one of `calls`;
+// its arguments match the tool's schema if the tool is strict or a call is demanded, and are any JSON object
+// otherwise. Values; pure function.
 #pragma once
 
 #include <string>
@@ -22,22 +22,22 @@ struct DeclaredCall {
 
 struct CallPolicy {
   enum class Choice : uint8_t {
-    kNone,      // no calls: no tools, or tool_choice is none
+    kNone,      // no calls: there are no tools, or tool_choice is none
     kAuto,      // the model decides
-    kRequired,  // one or more calls, and nothing else
-    kNamed,     // one call of the only tool in `calls`, and nothing else
+    kRequired,  // one or more calls and nothing else
+    kNamed,     // one call of the only tool in `calls` and nothing else
   };
   Choice choice = Choice::kNone;
-  std::vector<DeclaredCall> calls;  // the allowed ones
-  int first_index = 0;              // of the first call: they are counted over the conversation
-  bool parallel = true;             // false: one call at most
+  std::vector<DeclaredCall> calls;  // the tools that may be called
+  int first_index = 0;   // number of the answer's first call; calls are counted over the conversation
+  bool parallel = true;  // false: at most one call
 
   bool demanded() const { return choice == Choice::kRequired || choice == Choice::kNamed; }
 };
 
 struct ToolFields {
-  const nlohmann::ordered_json& tools;     // that CheckDeclaredFunctions took; null: none
-  const nlohmann::ordered_json* choice;    // tool_choice; null: not given
+  const nlohmann::ordered_json& tools;     // accepted by CheckDeclaredFunctions; null if there are none
+  const nlohmann::ordered_json* choice;    // tool_choice; null if it is not given
   const nlohmann::ordered_json& messages;  // normalised
   bool parallel = true;                    // parallel_tool_calls
 };

@@ -1,6 +1,7 @@
-// One answer as it comes: chunks of the stream added up into a message of the conversation, with its times.
+// One answer while it is received: adds the chunks of the stream up into a message of the conversation, with its times.
+import { withFiles } from "./attachments.js";
 
-/** A message of the assistant that nothing has been said in yet. */
+/** An empty message of the assistant. */
 export function newAnswer() {
   return { role: "assistant", reasoning: "", content: "", calls: [] };
 }
@@ -19,7 +20,7 @@ export class AnswerBuilder {
   add(chunk) {
     const { message } = this;
     if (chunk.usage) message.usage = chunk.usage;
-    const choice = chunk.choices?.find(({ index = 0 }) => index === 0);  // more than one can be asked for
+    const choice = chunk.choices?.find(({ index = 0 }) => index === 0);  // a request may ask for several
     if (!choice) return;
     const delta = choice.delta ?? {};
     const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";
@@ -31,7 +32,7 @@ export class AnswerBuilder {
     if (choice.finish_reason) message.finish = choice.finish_reason;
   }
 
-  /** The stream is over, for whatever reason. */
+  /** The stream has ended, completely or not. */
   end() {
     const { message } = this;
     if (message.reasoning && message.thoughtMs === undefined) this.#thought();
@@ -39,6 +40,11 @@ export class AnswerBuilder {
     message.firstMs = this.#first - this.#started;
     message.streamMs = this.#last - this.#first;
     message.pieces = this.#pieces;
+  }
+
+  /** Pieces per second so far, which are about as many as tokens; null before there are two. */
+  get rate() {
+    return this.#pieces > 1 ? ((this.#pieces - 1) * 1000) / (performance.now() - this.#first) : null;
   }
 
   #arrived() {
@@ -61,16 +67,21 @@ export class AnswerBuilder {
   }
 }
 
-/** "48 tokens · 210 tokens/s · first after 35 ms · prompt 30, 16 cached": what is known of it. */
+/** "212 tokens/s", "8.3 tokens/s" */
+export function perSecond(rate) {
+  return `${rate < 10 ? rate.toFixed(1) : Math.round(rate)} tokens/s`;
+}
+
+/** "48 tokens · 210 tokens/s · first after 35 ms · prompt 30, 16 cached", without the parts that are not known. */
 export function statsOf(message) {
   const words = [];
   const tokens = message.usage?.completion_tokens;
   if (tokens !== undefined) words.push(`${tokens} ${tokens === 1 ? "token" : "tokens"}`);
-  // The first token's time is not the stream's; without usage (stopped) pieces stand for tokens.
+  // The rate leaves out the wait for the first token. A stopped answer has no usage: its pieces are counted as tokens.
   const counted = tokens ?? message.pieces ?? 0;
   if (counted > 1 && message.streamMs > 0) {
     const rate = (counted - 1) / (message.streamMs / 1000);
-    words.push(`${tokens === undefined ? "about " : ""}${rate < 10 ? rate.toFixed(1) : Math.round(rate)} tokens/s`);
+    words.push(`${tokens === undefined ? "about " : ""}${perSecond(rate)}`);
   }
   if (message.firstMs !== undefined) words.push(`first after ${duration(message.firstMs)}`);
   const cached = message.usage?.prompt_tokens_details?.cached_tokens;
@@ -88,12 +99,12 @@ export function duration(ms) {
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 
-/** The conversation as the API takes it. Answers that failed before a word are left out. */
+/** The messages in the form of the API. Answers that failed before their first word are left out. */
 export function apiMessages(messages, system) {
   const out = system ? [{ role: "system", content: system }] : [];
   for (const message of messages) {
     if (message.role === "user") {
-      out.push({ role: "user", content: message.content });
+      out.push({ role: "user", content: withFiles(message) });
       continue;
     }
     if (!message.content && message.calls.length === 0) continue;

@@ -1,4 +1,4 @@
-// The server's interfaces, as this page uses them. Whatever goes wrong is thrown as an ApiError in the server's words.
+// The requests of this page to the server. Every failure is thrown as an ApiError with the server's message.
 import { eventsOf } from "./sse.js";
 
 export class ApiError extends Error {
@@ -46,7 +46,7 @@ export async function fetchJson(path, key) {
   return JSON.parse(await fetchText(path, key));
 }
 
-/** {status, detail}; "unreachable" when nobody answers. */
+/** Returns {status, detail} of the server; the status is "unreachable" if it does not answer. */
 export async function fetchHealth() {
   try {
     return await (await fetch("/health")).json();
@@ -55,7 +55,7 @@ export async function fetchHealth() {
   }
 }
 
-/** The chunks of a streamed answer. Throws ApiError, or AbortError once `signal` is aborted. */
+/** Returns the chunks of a streamed answer. Throws ApiError, or AbortError after `signal` was aborted. */
 export async function* streamChat(request, { key, signal }) {
   const body = JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } });
   const response = await ask("/v1/chat/completions", { method: "POST", headers: headersFor(key, "application/json"), body, signal });
@@ -68,7 +68,7 @@ export async function* streamChat(request, { key, signal }) {
     }
   } catch (failure) {
     if (failure instanceof ApiError || failure.name === "AbortError") throw failure;
-    throw new ApiError(`The connection broke: ${failure.message}`);
+    throw new ApiError(`The connection to the server broke off: ${failure.message}`);
   }
-  throw new ApiError("The connection ended before the answer did.");
+  throw new ApiError("The connection ended before the answer was complete. Ask again.");
 }

@@ -1,17 +1,23 @@
-// The page's beginning: makes its parts, ties them together, and takes the keys that work everywhere.
+// The page's beginning: creates its parts, connects them, and handles the keys that work everywhere.
 import { fetchHealth, fetchJson } from "./api.js";
+import { Attachments } from "./attachments.js";
 import { Chat, showSuggestions } from "./chat.js";
 import { Composer } from "./composer.js";
 import { byId } from "./dom.js";
 import { LiveView } from "./live.js";
+import { readMachine, showMachine } from "./machine.js";
 import { Panels } from "./panels.js";
 import { focusKey, Settings } from "./settings.js";
 import { Sidebar } from "./sidebar.js";
 import { newConversation, titleOf } from "./store.js";
 
-const HEALTH_EVERY_MS = 10_000;
+// How often the state of the machine is asked for, while an answer is written and otherwise.
+const POLL_RUNNING_MS = 2000;
+const POLL_IDLE_MS = 10_000;
 
 let model = "";
+let nextPoll = null;
+let polls = 0;
 
 const settings = new Settings((name) => {
   if (name === "theme") live.redraw();
@@ -35,7 +41,16 @@ const sidebar = new Sidebar(chat, (fresh) => {
   panels.closeListIfOver();
   composer.focus();
 });
-const composer = new Composer({ send: (text) => chat.send(text), stop: () => chat.stop(), editLast: () => chat.editLast() });
+const composer = new Composer({
+  send: (text) => {
+    if (!chat.canSend(text)) return false;
+    chat.send(text, attachments.take());
+    return true;
+  },
+  stop: () => chat.stop(),
+  editLast: () => chat.editLast(),
+});
+const attachments = new Attachments(() => composer.focus());
 
 function showState() {
   const title = titleOf(chat.conversation);
@@ -44,6 +59,7 @@ function showState() {
   document.title = title ? `${title} · NUMoE` : "NUMoE";
   composer.setRunning(chat.running);
   sidebar.show();
+  schedulePoll(0);
 }
 
 function newChat() {
@@ -63,9 +79,24 @@ async function showModel() {
   }
 }
 
-async function showHealth() {
-  if (document.hidden) return;
-  const { status, detail } = await fetchHealth();
+async function poll() {
+  const number = ++polls;
+  if (!document.hidden) {
+    const health = await fetchHealth();
+    const machine = await readMachine({ health, known: model !== "", key: settings.key });
+    if (number !== polls) return;  // a later poll has begun
+    showHealth(health);
+    showMachine({ ...machine, rate: chat.rate });
+  }
+  schedulePoll(chat.running ? POLL_RUNNING_MS : POLL_IDLE_MS);
+}
+
+function schedulePoll(ms) {
+  clearTimeout(nextPoll);
+  nextPoll = setTimeout(poll, ms);
+}
+
+function showHealth({ status, detail }) {
   const badge = byId("health");
   badge.dataset.status = status;
   badge.title = detail ? `${status}: ${detail}` : status;
@@ -89,7 +120,5 @@ byId("new-chat").addEventListener("click", newChat);
 byId("new-chat-small").addEventListener("click", newChat);
 showSuggestions((text) => chat.send(text));
 chat.open(sidebar.conversations.find(({ id }) => id === location.hash.slice(1)) ?? newConversation());
-showModel();
-showHealth();
-setInterval(showHealth, HEALTH_EVERY_MS);
+showModel().then(() => schedulePoll(0));
 composer.focus();

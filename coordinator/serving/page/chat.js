@@ -1,6 +1,6 @@
-// The conversation that is shown, and those that are answered: asking, stopping, asking again, editing.
+// The conversation that is shown, and the ones that wait for an answer: asking, stopping, asking again, editing.
 //
-// An answer goes on while another conversation is shown; `runs` holds the answers in progress by conversation.
+// An answer continues while another conversation is shown; `runs` holds the answers in progress by conversation.
 import { AnswerBuilder, apiMessages, newAnswer } from "./answer.js";
 import { ApiError, streamChat } from "./api.js";
 import { byId, h, perFrame } from "./dom.js";
@@ -8,7 +8,7 @@ import { AnswerView, QuestionView } from "./message_view.js";
 import { announce, notice } from "./notices.js";
 import { newConversation, saveConversation } from "./store.js";
 
-const SAVE_EVERY_MS = 2000;  // of an answer in progress
+const SAVE_EVERY_MS = 2000;  // while an answer is written
 const NEAR_END_PX = 80;
 
 export class Chat {
@@ -16,11 +16,11 @@ export class Chat {
   #model;
   #changed;
   #enterKey;
-  #runs = new Map();  // conversation id -> {controller, message}
+  #runs = new Map();  // conversation id -> {controller, message, builder}
   #views = [];
   #log = byId("log");
   #list = byId("messages");
-  #following = true;  // the end of the conversation is in sight, and stays so
+  #following = true;  // whether the end of the conversation is kept in view
 
   constructor({ settings, model, changed, enterKey }) {
     this.#settings = settings;
@@ -30,7 +30,7 @@ export class Chat {
     this.conversation = newConversation();
     this.#log.addEventListener("scroll", () => this.#look());
     new ResizeObserver(() => this.#follow()).observe(this.#log);
-    // Thoughts that are unfolded do not move what is read.
+    // Reasoning that the reader unfolds does not move the text on the screen.
     new ResizeObserver(() => (this.running ? this.#follow() : this.#look())).observe(this.#list);
     byId("jump").addEventListener("click", () => this.#toEnd("smooth"));
     this.update = perFrame(() => this.#update());
@@ -52,11 +52,20 @@ export class Chat {
     this.#changed();
   }
 
-  send(text) {
-    if (this.running || text.trim() === "") return false;
-    this.conversation.messages.push({ role: "user", content: text });
+  canSend(text) {
+    return !this.running && text.trim() !== "";
+  }
+
+  /** Asks the model; `files`: what attachments.js has read. */
+  send(text, files = []) {
+    if (!this.canSend(text)) return;
+    this.conversation.messages.push({ role: "user", content: text, ...(files.length > 0 && { files }) });
     this.#answer();
-    return true;
+  }
+
+  /** Tokens per second of the answer that is written in this conversation, or null. */
+  get rate() {
+    return this.#runs.get(this.conversation.id)?.builder.rate ?? null;
   }
 
   stop(id = this.conversation.id) {
@@ -69,13 +78,13 @@ export class Chat {
     this.#runs.delete(id);
   }
 
-  /** The last answer once more. */
+  /** Asks for the last answer again. */
   regenerate() {
     if (this.running) return;
     const { messages } = this.conversation;
     if (messages.at(-1)?.role === "assistant") messages.pop();
     if (messages.length > 0) this.#answer();
-    this.#log.focus();  // the button is gone
+    this.#log.focus();  // the button, which had the focus, is gone
   }
 
   editLast() {
@@ -104,7 +113,7 @@ export class Chat {
     const settings = this.#settings;
     const request = { messages: apiMessages(conversation.messages, settings.system), ...settings.parameters() };
     const message = newAnswer();
-    const run = { controller: new AbortController(), message };
+    const run = { controller: new AbortController(), message, builder: new AnswerBuilder(message) };
     conversation.messages.push(message);
     conversation.updated = Date.now();
     this.#runs.set(conversation.id, run);
@@ -115,7 +124,7 @@ export class Chat {
     this.#changed();
     announce("The answer is being written");
     await this.#stream(run, request, conversation);
-    if (this.#runs.get(conversation.id) !== run) return;  // forgotten meanwhile
+    if (this.#runs.get(conversation.id) !== run) return;  // the conversation was deleted or edited meanwhile
     this.#runs.delete(conversation.id);
     this.#save(conversation);
     this.#changed();
@@ -124,8 +133,7 @@ export class Chat {
   }
 
   async #stream(run, request, conversation) {
-    const { message, controller } = run;
-    const builder = new AnswerBuilder(message);
+    const { message, controller, builder } = run;
     let saved = performance.now();
     try {
       for await (const chunk of streamChat(request, { key: this.#settings.key, signal: controller.signal })) {
@@ -160,7 +168,7 @@ export class Chat {
     });
   }
 
-  // What is there already stays: screen readers read what is added.
+  // Elements that exist already stay, because screen readers read what is added.
   #rebuild() {
     const { messages } = this.conversation;
     for (const view of this.#views) {
@@ -196,8 +204,8 @@ export class Chat {
   }
 }
 
-/** What one might ask first: fills the welcome and calls `ask(text)`. */
+/** Shows examples of a first message; a click on one calls `ask(text)`. */
 export function showSuggestions(ask) {
-  const questions = ["What is 84 * 3 / 2?", "What is an expert worker?", "Count from 3 to 12.", "Sort these words: pear, apple, fig"];
+  const questions = ["What is 84 * 3 / 2?", "What is an expert worker?", "Sort these words: pear, apple, fig"];
   byId("suggestions").replaceChildren(...questions.map((text) => h("button", { type: "button", class: "suggestion", onclick: () => ask(text) }, text)));
 }

@@ -1,4 +1,4 @@
-// The field at the foot: grows with its text; Enter sends, Shift+Enter breaks the line; its button stops an answer.
+// The message field: it grows with its text; Enter sends, Shift+Enter begins a new line; its button stops an answer.
 import { byId, icon } from "./dom.js";
 
 const HEIGHT_MAX = 240;
@@ -8,7 +8,7 @@ export class Composer {
   #button = byId("send");
   #running = false;
 
-  /** send(text) returns whether it was taken; stop(); editLast() for the arrow up in an empty field. */
+  /** send(text) returns whether the text was sent; editLast() is called for the arrow up in an empty field. */
   constructor({ send, stop, editLast }) {
     const submit = () => {
       if (!send(this.#area.value)) return;

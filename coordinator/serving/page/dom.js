@@ -1,4 +1,4 @@
-// Building elements. Text always goes in as text nodes: no string of this page ever becomes markup.
+// Builds elements. Text is always inserted as text nodes: no string of this page ever becomes markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -14,7 +14,7 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
-/** One of the symbols at the head of index.html. */
+/** Returns one of the symbols that index.html defines. */
 export function icon(name) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("class", "icon");
@@ -25,7 +25,7 @@ export function icon(name) {
   return svg;
 }
 
-/** A button that shows an icon alone; `label` is its name and its tooltip. */
+/** Returns a button that shows only an icon; `label` is its name and its tooltip. */
 export function iconButton(name, label, onclick, props = {}) {
   return h("button", { type: "button", class: "icon-button", title: label, "aria-label": label, onclick, ...props }, icon(name));
 }
@@ -34,7 +34,7 @@ export function byId(id) {
   return document.getElementById(id);
 }
 
-/** Calls `work` once in the next frame, however often it is asked. */
+/** Returns a function that calls `work` in the next frame, once, however often the function is called. */
 export function perFrame(work) {
   let asked = false;
   return () => {
@@ -47,7 +47,7 @@ export function perFrame(work) {
   };
 }
 
-/** What custom properties mean as colours at `element`, in the theme that is shown: {name: "rgb(...)"}. */
+/** Returns the colours of CSS custom properties at `element` in the current theme: {name: "rgb(...)"}. */
 export function themeColours(element, names) {
   const probe = h("span", { hidden: true });
   element.append(probe);

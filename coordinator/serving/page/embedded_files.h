@@ -1,8 +1,8 @@
 // EmbeddedFiles: the table that embed.cmake writes when the program is built, one entry for each file of the
 // page in this folder.
 //
-// index.html has the path "/", every other file NAME has "/page/NAME". Lives as long as the program;
-// thread-safe.
+// index.html has the path "/", and every other file NAME has "/page/NAME". The table lives as long as the
+// program. Thread-safe.
 #pragma once
 
 #include "absl/types/span.h"

@@ -1,19 +1,19 @@
-// The experts' load as a picture: one row for each layer, one column for each expert, coloured by the expert's share of
-// its layer's rows against an even share (1: balanced).
+// Draws the experts' load: one row for each layer and one column for each expert, coloured by the ratio of the expert's
+// share of its layer's rows to an even share (1: balanced).
 import { themeColours } from "./dom.js";
 import { prepared } from "./plot.js";
 
 const LEFT = 30;
-export const HOT = 3;  // times the even share: the end of the scale
+export const HOT = 3;  // the ratio at the end of the scale
 const STEPS = ["heat-0", "heat-1", "heat-2", "heat-3"];
 
-/** Share of each expert against an even one, or null for a layer without rows. */
+/** Returns the ratio of each expert's share to an even one, or null for a layer without rows. */
 export function ratios(rows) {
   const total = rows.reduce((sum, count) => sum + count, 0);
   return total > 0 ? rows.map((count) => (count * rows.length) / total) : null;
 }
 
-/** What was counted since an earlier answer of /expert_stats; all of it when the counts fell or have another shape. */
+/** Returns the counts since an earlier answer of /expert_stats, or all counts if they fell or have another shape. */
 export function layersSince(before, after) {
   return after.map(({ layer, rows }, i) => {
     const old = before?.[i]?.layer === layer && before[i].rows.length === rows.length ? before[i].rows : null;
@@ -22,7 +22,7 @@ export function layersSince(before, after) {
   });
 }
 
-/** The layer and expert with the highest ratio: {layer, expert, ratio}, or null. */
+/** Returns the layer and expert with the highest ratio, {layer, expert, ratio}, or null. */
 export function hottest(layers) {
   let found = null;
   for (const { layer, rows } of layers) {
@@ -37,7 +37,7 @@ function parsed(colour) {
   return colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 }
 
-/** A function from a ratio to a colour of the theme. */
+/** Returns a function that maps a ratio to a colour of the theme. */
 export function heatScale(element) {
   const colours = themeColours(element, STEPS);
   const stops = STEPS.map((name) => parsed(colours[name]));
@@ -49,7 +49,7 @@ export function heatScale(element) {
   };
 }
 
-/** Draws and returns a function that tells what is at a point: {layer, expert, ratio, rows} or null. */
+/** Draws the map; returns a function that maps a point to its cell, {layer, expert, ratio, rows}, or null. */
 export function drawHeatMap(canvas, layers) {
   const { context, width, height } = prepared(canvas);
   const experts = Math.max(1, ...layers.map(({ rows }) => rows.length));
@@ -57,7 +57,7 @@ export function drawHeatMap(canvas, layers) {
   const cellHeight = height / Math.max(1, layers.length);
   const colour = heatScale(canvas.parentElement);
   const { muted } = themeColours(canvas.parentElement, ["muted"]);
-  // Lines between cells where there is room for them.
+  // Lines between the cells if these are large enough.
   const gapX = cellWidth >= 5 ? 1 : 0;
   const gapY = cellHeight >= 5 ? 1 : 0;
   const every = Math.ceil(14 / cellHeight);

@@ -1,8 +1,8 @@
-// Colours for code, by what nearly all languages share: comments, strings, numbers and a few words. A rough scanner of
-// a few regular expressions; what it does not know stays plain.
+// Colours code by what nearly all languages have: comments, strings, numbers and a few words. A rough scanner with a few
+// regular expressions; text that it does not know has no colour.
 import { h } from "./dom.js";
 
-const TEXT_MAX = 50_000;  // longer code is not coloured: it is written anew in every frame of a stream
+const TEXT_MAX = 50_000;  // longer code is not coloured, because it is coloured again in every frame of a stream
 
 const SLASHES = String.raw`\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)`;
 const HASH = String.raw`#[^\n]*`;
@@ -41,7 +41,7 @@ for (const { names, comment, words, anyCase } of FAMILIES) {
   for (const name of names.split(" ")) scanners.set(name, scanner);
 }
 
-/** The code as nodes, whose text together is the code. */
+/** Returns the code as nodes, which together have the code's text. */
 export function highlighted(code, language) {
   const scanner = scanners.get(language.toLowerCase());
   if (!scanner || code.length > TEXT_MAX) return [code];

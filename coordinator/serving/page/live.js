@@ -1,6 +1,6 @@
-// The live view: polls /metrics (each second) and /expert_stats while it is shown and the page is visible, and draws
-// what came between two looks. The names are those of common/observe/metric_list.h. Behind a router /metrics are the
-// router's: its coordinators are shown instead of one's workers and experts.
+// The live view: polls /metrics (every second) and /expert_stats while it is shown and the page is visible, and draws the
+// changes between two polls. The metrics' names are in common/observe/metric_list.h. Behind a router, /metrics comes from
+// the router: the view then shows its coordinators instead of workers and experts.
 import { duration } from "./answer.js";
 import { fetchHealth, fetchJson, fetchText } from "./api.js";
 import { byId, h } from "./dom.js";
@@ -12,9 +12,9 @@ import { plotLines } from "./plot.js";
 
 const POLL_MS = 1000;
 const SHOWN_SECONDS = 120;
-const RATE_SECONDS = 3;     // over which rates are taken
-const WINDOW_SECONDS = 15;  // over which percentiles and shares are taken
-const EXPERTS_EVERY = 2;    // polls
+const RATE_SECONDS = 3;     // the time over which rates are computed
+const WINDOW_SECONDS = 15;  // the time over which percentiles and shares are computed
+const EXPERTS_EVERY = 2;    // polls of /metrics for each poll of /expert_stats
 
 const ms = (seconds) => duration(seconds * 1000);
 const whole = (value) => (value < 10 && !Number.isInteger(value) ? value.toFixed(1) : Math.round(value).toLocaleString("en"));
@@ -35,7 +35,7 @@ class PlotCard {
     this.title = title;
   }
 
-  /** One value for each line, null where nothing was measured. */
+  /** Adds one value for each line, null where nothing was measured. */
   add(values, note = "") {
     this.lines.forEach((line, i) => {
       line.values.push(values[i]);
@@ -82,7 +82,7 @@ export class LiveView {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#redraw());
   }
 
-  /** Polls from now on, or no longer. */
+  /** Begins or stops polling. */
   show(shown) {
     this.shown = shown;
     this.#schedule();
@@ -124,7 +124,7 @@ export class LiveView {
     if (this.#state.textContent !== text) this.#state.textContent = text;
   }
 
-  /** The newest sample that is at least `seconds` older than the last, or the oldest there is. */
+  /** Returns the newest sample that is at least `seconds` older than the last one, or the oldest sample. */
   #before(seconds) {
     const last = this.#samples.at(-1).seconds;
     return this.#samples.findLast((sample) => last - sample.seconds >= seconds - 0.2) ?? this.#samples[0];
@@ -153,7 +153,7 @@ export class LiveView {
   }
 
   async #takeRouter(sample) {
-    const nothing = { internal_states: [] };  // where no coordinator answers
+    const nothing = { internal_states: [] };  // if no coordinator answers
     const [health, info] = await Promise.all([fetchHealth(), fetchJson("/server_info", this.#settings.key).catch(() => nothing)]);
     const backends = health.backends ?? [];
     const sums = this.coordinators.take(backends, info.internal_states, sample);

@@ -1,5 +1,5 @@
-// The live view behind a router: what it says of every coordinator (/health, its metrics) and what each says of itself
-// (internal_states of /server_info), with the sums that the plots show.
+// The live view behind a router: what the router knows about every coordinator (/health and /metrics), what each coordinator
+// reports (internal_states of /server_info), and the sums that the plots show.
 import { h } from "./dom.js";
 
 const RATE_SECONDS = 3;
@@ -9,27 +9,27 @@ const percent = (part, whole) => (whole > 0 ? `${Math.round((part / whole) * 100
 const count = (value) => (value === undefined ? "–" : Math.round(value).toLocaleString("en"));
 
 export class CoordinatorsCard {
-  #looks = [];  // {seconds, states: URL -> internal state}
+  #samples = [];  // {seconds, states: URL -> internal state}
 
   constructor() {
     this.list = h("ul", { class: "workers" });
     this.element = h("section", { class: "card wide", "aria-label": "Coordinators", hidden: true }, h("h3", {}, "Coordinators"), this.list);
   }
 
-  /** -> {generated, prompt} tokens a second, and the sums of what all that answered say. */
+  /** Returns {generated, prompt} in tokens per second, and the sums over all coordinators that answered. */
   take(backends, internalStates, sample) {
     const states = new Map(internalStates.map((state) => [state.backend, state]));
-    this.#looks.push({ seconds: sample.seconds, states });
-    while (this.#looks.length > 2 && sample.seconds - this.#looks[1].seconds >= RATE_SECONDS) this.#looks.shift();
+    this.#samples.push({ seconds: sample.seconds, states });
+    while (this.#samples.length > 2 && sample.seconds - this.#samples[1].seconds >= RATE_SECONDS) this.#samples.shift();
     this.list.replaceChildren(...backends.map((backend) => this.#coordinator(backend, states.get(backend.url), sample)));
     const sums = Object.fromEntries(SUMMED.map((name) => [name, internalStates.reduce((sum, state) => sum + state[name], 0)]));
     const rates = (name) => [...states.keys()].reduce((sum, url) => sum + this.#rate(url, name), 0);
     return { ...sums, generated: rates("tokens_generated"), prompt: rates("prefix_query_tokens") };
   }
 
-  /** Of a counter that a restart sets back; 0 for one that was not there before. */
+  /** Returns the rate of a counter, which a restart resets; 0 for one that was not there before. */
   #rate(url, name) {
-    const [first, last] = [this.#looks[0], this.#looks.at(-1)];
+    const [first, last] = [this.#samples[0], this.#samples.at(-1)];
     const [before, now] = [first.states.get(url)?.[name], last.states.get(url)?.[name]];
     if (before === undefined || now === undefined || last.seconds <= first.seconds) return 0;
     return (now < before ? now : now - before) / (last.seconds - first.seconds);

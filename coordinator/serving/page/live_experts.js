@@ -1,10 +1,10 @@
-// The card of the live view with the heat map of experts, of the last seconds or of all that the workers counted.
+// The card with the heat map of the experts: of the last seconds, or of everything that the workers have counted.
 import { h } from "./dom.js";
 import { HOT, drawHeatMap, heatScale, hottest, layersSince } from "./heatmap.js";
 
 const RECENT_SECONDS = 30;
 const SCALE_STEPS = 90;
-const ROW_PX = [6, 22];  // height of a layer: few layers are not stretched, many stay visible
+const ROW_PX = [6, 22];  // smallest and largest height of a layer
 
 export class ExpertsCard {
   #snapshots = [];  // {seconds, layers}
@@ -24,7 +24,7 @@ export class ExpertsCard {
     this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
   }
 
-  /** An answer of /expert_stats, or {failure}. */
+  /** Takes an answer of /expert_stats, or {failure}. */
   take({ layers, failure }, seconds) {
     if (failure) {
       this.note.textContent = failure.message;

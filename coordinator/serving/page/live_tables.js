@@ -1,11 +1,11 @@
-// Two cards of the live view: where the time of a model step goes, and what each expert worker does.
+// Two cards of the live view: how the time of a model step is divided, and what each expert worker does.
 import { duration } from "./answer.js";
 import { h } from "./dom.js";
 import { histogramBetween, increase, quantile, rate } from "./metrics.js";
 
 const ms = (seconds) => (seconds === null ? "–" : duration(seconds * 1000));
 
-/** Bytes in a unit in which they have at most three digits. */
+/** Returns the bytes in a unit in which they have at most three digits. */
 function bytes(value) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let unit = 0;
@@ -28,7 +28,7 @@ export class PartsCard {
     const name = "numoe_step_part_duration_seconds";
     const steps = increase(before, sample, "numoe_steps_total");
     this.note.textContent = steps > 0 ? "" : "no steps in the last seconds";
-    if (steps === 0) return;  // what was last stays
+    if (steps === 0) return;  // the last values stay
     const parts = sample.labelValues(`${name}_sum`, "part")
       .map((part) => ({ part, seconds: increase(before, sample, `${name}_sum`, { part }) / steps }))
       .sort((a, b) => b.seconds - a.seconds);

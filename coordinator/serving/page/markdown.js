@@ -1,5 +1,5 @@
-// Markdown shown as elements: renderMarkdown(container, text) makes the container show the text, and, called again with
-// a longer text while it is written, touches only the blocks that changed.
+// Shows Markdown as elements: renderMarkdown(container, text) makes the container show the text. Called again with a longer
+// text while an answer is received, it changes only the blocks that are different.
 import { h, icon } from "./dom.js";
 import { highlighted } from "./highlight.js";
 import { parseBlocks } from "./markdown_blocks.js";
@@ -7,7 +7,7 @@ import { inlineNodes } from "./markdown_inline.js";
 import { copy } from "./notices.js";
 
 const COPIED_MS = 1500;
-const shownOf = new WeakMap();  // element -> its block's description, container -> its text: to see what changed
+const shownOf = new WeakMap();  // element -> its block's description, container -> its text, to find what has changed
 
 export function renderMarkdown(container, text) {
   if (shownOf.get(container) === text) return;
@@ -18,7 +18,7 @@ export function renderMarkdown(container, text) {
     const old = container.children[i];
     if (old && shownOf.get(old) === description) return;
     if (old?.matches(".code-block") && block.type === "code") {
-      updateCode(old, block);  // its button stays under the pointer
+      updateCode(old, block);  // changed in place, so that its button stays under the pointer
       shownOf.set(old, description);
       return;
     }
@@ -46,7 +46,7 @@ function listElement(list) {
   const items = list.items.map((item) => {
     const box = item.checked === null ? null
       : h("input", { type: "checkbox", disabled: true, checked: item.checked, "aria-label": item.checked ? "done" : "to do" });
-    // A first paragraph stands on the line of the mark.
+    // The first paragraph is on the line of the list's mark.
     const [first, ...rest] = item.blocks;
     const line = first?.type === "paragraph" ? inlineNodes(first.text) : first ? [elementOf(first)] : [];
     return h("li", { class: box ? "task" : null }, box, line, rest.map(elementOf));

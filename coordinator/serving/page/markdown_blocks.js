@@ -1,7 +1,7 @@
-// The blocks of a Markdown text: headings, paragraphs, lists, quotes, code, tables, rules. Lines in, a tree out; inline
-// marks stay as they are (markdown_inline.js). Every text has a tree: what is no mark is a paragraph.
+// Divides a Markdown text into blocks: headings, paragraphs, lists, quotes, code, tables, rules. The input is lines, the
+// result a tree; markdown_inline.js reads the marks within lines. Every text has a tree: a line without a mark is a paragraph.
 //
-// A block: {type, first, end: lines [first, end) of the text, ...}
+// A block is {type, first, end: lines [first, end) of the text, ...}:
 //   heading {level, text}   paragraph {text}   code {language, text, open}   quote {blocks}   rule
 //   list {ordered, start, items: [{checked, blocks}]}   table {align: [..], head: [text..], rows: [[text..]..]}
 
@@ -61,7 +61,7 @@ function codeAt(lines, at) {
     const line = lines[end++];
     code.push(line.slice(Math.min(indent.length, indentOf(line))));
   }
-  const open = end === lines.length;  // still being written
+  const open = end === lines.length;  // the rest is not received yet
   return { type: "code", language: info.trim().split(/\s/)[0], text: code.join("\n"), open, end: open ? end : end + 1 };
 }
 
@@ -114,7 +114,7 @@ function itemAt(lines, at, depth) {
   return { checked: task ? task[1] !== " " : null, blocks: blocksOf(inner, depth + 1), end };
 }
 
-/** What begins another block in the midst of a paragraph. */
+/** Returns whether a line ends a paragraph by beginning another block. */
 function interrupts(line) {
   return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line);
 }
@@ -163,6 +163,6 @@ function tableAt(lines, at) {
 function paragraphAt(lines, at) {
   let end = at + 1;
   while (end < lines.length && !isBlank(lines[end]) && !interrupts(lines[end])) ++end;
-  // Leading spaces mean nothing; two trailing ones are a line break, which the inline marks know.
+  // Leading spaces have no meaning; two trailing ones are a line break, which markdown_inline.js reads.
   return { type: "paragraph", text: lines.slice(at, end).map((line) => line.trimStart()).join("\n").trimEnd(), end };
 }

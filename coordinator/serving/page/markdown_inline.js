@@ -1,7 +1,7 @@
-// The marks within a line of Markdown: code, strong, emphasis, strikethrough, links, breaks. Text in, nodes out.
+// Reads the marks within a line of Markdown: code, strong, emphasis, strikethrough, links, breaks. Returns nodes.
 //
-// Text becomes text nodes, and an address becomes a link only if it is http, https or mailto. Images become links:
-// this page loads nothing from elsewhere. Formulas stay as they are written, so that their _ and * are no marks.
+// Text becomes text nodes, and an address becomes a link only if it is http, https or mailto. Images become links,
+// because this page loads nothing from other servers. Formulas are not changed, so that _ and * in them are not read as marks.
 import { h } from "./dom.js";
 
 const DEPTH_MAX = 12;
@@ -9,7 +9,7 @@ const URL_IN_TEXT = /^https?:\/\/[^\s<>"'`]+/;
 const FORMULAS = [["$$", "$$"], ["\\(", "\\)"], ["\\[", "\\]"]];
 const PUNCTUATION = /[!-/:-@[-`{-~]/;
 
-/** The address if it is one that may be followed, else null. */
+/** Returns the address if the page may link to it, otherwise null. */
 export function safeAddress(text) {
   try {
     const url = new URL(text);
@@ -27,7 +27,7 @@ class InlineReader {
   #nodes = [];
   #plain = "";
   #at = 0;
-  #hopeless = new Set();  // marks that no later place closes: each is searched to the end once
+  #hopeless = new Set();  // marks that nothing closes in the rest of the text, so that it is searched only once
 
   constructor(text, depth) {
     this.text = text;
@@ -117,7 +117,7 @@ class InlineReader {
     return false;
   }
 
-  /** Where the mark at #at is closed, or -1. */
+  /** Returns where the mark at #at is closed, or -1. */
   #closer(mark) {
     const { text } = this;
     const from = this.#at + mark.length;
@@ -132,13 +132,13 @@ class InlineReader {
       if (mark[0] === "_" && word(end + mark.length)) continue;
       if (product(end)) continue;
       if (mark.length === 1) {
-        if (text[end + 1] === mark) {  // the beginning or the end of a double one
+        if (text[end + 1] === mark) {  // the beginning or the end of a double mark
           ++end;
           continue;
         }
         if (text[end - 1] === mark) continue;
       } else if (text[end + 2] === mark[0]) {
-        ++end;  // of three, the last two
+        ++end;  // the last two of three close a double mark
       }
       return end;
     }

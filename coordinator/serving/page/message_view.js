@@ -1,10 +1,11 @@
-// One message as an element: a question's bubble, or an answer with its thoughts, calls, error and figures.
+// One message as an element: a question's bubble with its files, or an answer with its reasoning, calls, error and figures.
 import { duration, statsOf } from "./answer.js";
 import { h, icon, iconButton } from "./dom.js";
 import { renderMarkdown } from "./markdown.js";
 import { copy } from "./notices.js";
 
 const COPIED_MS = 1500;
+const CALL_NOTE = "This page does not execute tool calls: do what the call asks for yourself, and send the result to the model.";
 
 function copyButton(label, textOf) {
   const button = iconButton("copy", label, async () => {
@@ -15,7 +16,7 @@ function copyButton(label, textOf) {
   return button;
 }
 
-/** A question. `edit(text)` is called with the changed text when it is to be asked again. */
+/** A question. `edit(text)` is called with the changed text when the user asks it again. */
 export class QuestionView {
   #edit;
 
@@ -28,6 +29,8 @@ export class QuestionView {
 
   #show() {
     this.element.replaceChildren(
+      ...(this.message.files ?? []).map(({ name, text }) => h("details", { class: "file" },
+        h("summary", {}, name), h("pre", { tabindex: 0, "aria-label": `Text of ${name}` }, text))),
       h("div", { class: "bubble" }, this.message.content),
       h("div", { class: "actions" },
         copyButton("Copy message", () => this.message.content),
@@ -48,7 +51,7 @@ export class QuestionView {
     const send = () => {
       if (!area.value.trim()) return;
       this.#edit(area.value);
-      cancel();  // shows what it has become
+      cancel();  // shows the changed text
     };
     area.addEventListener("input", fit);
     area.addEventListener("keydown", (event) => {
@@ -69,10 +72,10 @@ export class QuestionView {
   }
 }
 
-/** An answer. `update()` shows what the message has become; `last` tells whether it can be asked for again. */
+/** An answer. `update()` shows the message as it is now; `last`: the answer can be asked for again. */
 export class AnswerView {
   #actions;
-  #folded = null;  // what the user chose for the thoughts; null: nothing yet
+  #folded = null;  // whether the user has folded the reasoning; null until the user chooses
 
   constructor(message, { model, regenerate, answerCalls, enterKey }) {
     this.message = message;
@@ -123,6 +126,7 @@ export class AnswerView {
     this.callsShown = state;
     const open = !running && last && calls.some((call) => call.result === undefined);
     this.calls.replaceChildren(...calls.map((call) => callElement(call, open)));
+    if (calls.some((call) => call.result === undefined)) this.calls.append(h("p", { class: "call-note" }, CALL_NOTE));
     if (open) {
       this.calls.append(h("button", { type: "button", class: "main-button", onclick: () => this.#sendResults() },
         calls.length === 1 ? "Send the result" : "Send the results"));
@@ -163,8 +167,8 @@ export class AnswerView {
 }
 
 function callElement(call, open) {
-  const element = h("section", { class: "call", "aria-label": `Call of ${call.name}` },
-    h("div", { class: "call-head" }, icon("tool"), h("code", {}, call.name), h("small", {}, call.id)),
+  const element = h("section", { class: "call", "aria-label": `Tool call ${call.name}` },
+    h("div", { class: "call-head" }, icon("tool"), h("span", {}, "Tool call"), h("code", {}, call.name), h("small", {}, call.id)),
     h("pre", { tabindex: 0, "aria-label": "Arguments" }, h("code", {}, pretty(call.arguments))));
   if (call.result !== undefined) {
     element.append(h("div", { class: "call-result" }, h("small", {}, "Result"), h("pre", { tabindex: 0, "aria-label": "Result" }, h("code", {}, call.result))));
@@ -178,6 +182,6 @@ function pretty(json) {
   try {
     return JSON.stringify(JSON.parse(json), null, 2);
   } catch {
-    return json;  // not whole yet
+    return json;  // the rest has not been received yet
   }
 }

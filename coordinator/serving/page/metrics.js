@@ -1,4 +1,4 @@
-// Prometheus' text format, and what two looks at it tell: rates of counters, percentiles of histograms in between.
+// Reads Prometheus' text format, and computes rates of counters and percentiles of histograms between two samples.
 
 const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)/;
 const LABEL = /([a-zA-Z_]\w*)="((?:\\.|[^"\\])*)"/g;
@@ -9,12 +9,12 @@ function labelsOf(text) {
   return labels;
 }
 
-/** All samples of one answer of /metrics, by name. */
+/** All values of one answer of /metrics, by name. */
 export class Sample {
   #series = new Map();  // name -> [{labels, value}]
 
   constructor(text, seconds) {
-    this.seconds = seconds;  // when it was taken, of any clock
+    this.seconds = seconds;  // when it was taken, by any clock
     for (const line of text.split("\n")) {
       const match = line.startsWith("#") ? null : SAMPLE.exec(line);
       if (!match) continue;
@@ -29,17 +29,17 @@ export class Sample {
     return (this.#series.get(name) ?? []).filter((one) => wanted.every(([key, value]) => one.labels[key] === value));
   }
 
-  /** The sum over the series that have these labels; 0 without any. */
+  /** Returns the sum over the series with these labels; 0 if there are none. */
   value(name, labels = {}) {
     return this.#matching(name, labels).reduce((sum, one) => sum + one.value, 0);
   }
 
-  /** The values that a label takes. */
+  /** Returns the values that a label has. */
   labelValues(name, label) {
     return [...new Set(this.#matching(name, {}).map((one) => one.labels[label]).filter((value) => value !== undefined))];
   }
 
-  /** {bounds, counts (cumulative), sum, count}, the last bound Infinity. */
+  /** Returns {bounds, counts (cumulative), sum, count}; the last bound is Infinity. */
   histogram(name, labels = {}) {
     const buckets = new Map();
     for (const one of this.#matching(`${name}_bucket`, labels)) {
@@ -51,7 +51,7 @@ export class Sample {
   }
 }
 
-/** What came between; a counter that fell was started anew. */
+/** Returns the increase of a counter; one that fell was reset in between. */
 export function increase(before, after, name, labels = {}) {
   const [old, now] = [before.value(name, labels), after.value(name, labels)];
   return now < old ? now : now - old;
@@ -68,7 +68,7 @@ export function histogramBetween(before, after, name, labels = {}) {
   return { bounds: now.bounds, counts: now.counts.map((count, i) => count - old.counts[i]), sum: now.sum - old.sum, count: now.count - old.count };
 }
 
-/** As Prometheus' histogram_quantile: linear within a bucket; null without observations. */
+/** Computes what Prometheus' histogram_quantile does: linear within a bucket; null without observations. */
 export function quantile(histogram, q) {
   const { bounds, counts, count } = histogram;
   if (!(count > 0) || bounds.length === 0) return null;

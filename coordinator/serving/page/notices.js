@@ -1,9 +1,9 @@
-// What the page says beside the conversation: short notices at the edge, and words for screen readers.
+// Short notices above the message field, and texts for screen readers.
 import { byId, h } from "./dom.js";
 
 const SHOWN_MS = 6000;
 
-/** Shows `text`, with one action if given: {label, run}. */
+/** Shows `text`, with a button for the action {label, run} if there is one. */
 export function notice(text, action) {
   const item = h("div", { class: "notice" }, h("span", {}, text));
   const remove = () => item.remove();
@@ -21,7 +21,7 @@ export function notice(text, action) {
   setTimeout(remove, SHOWN_MS);
 }
 
-/** Read aloud by screen readers, not shown. */
+/** Lets screen readers read `text`, which is not shown. */
 export function announce(text) {
   byId("announcer").textContent = text;
 }
@@ -32,7 +32,7 @@ export async function copy(text) {
     announce("Copied");
     return true;
   } catch {
-    // Not a secure context (http on another host) has no clipboard interface.
+    // A page that is not in a secure context (http from another host) has no clipboard interface.
     const area = h("textarea", { class: "unseen", "aria-hidden": "true" });
     area.value = text;
     document.body.append(area);

@@ -1,8 +1,8 @@
-// PageFile: the files of the page at "/", held in the binary.
+// PageFile: the files of the page at "/", which the binary contains.
 //
-// CMake embeds them (embed.cmake); nothing is read at run time and nothing is requested from elsewhere:
-// kPageSecurityPolicy forbids it, and forbids turning text into markup. FindPageFile is pure and
-// thread-safe; what it returns lives as long as the program.
+// CMake embeds them (embed.cmake). The program reads no file for the page at run time, and the page requests
+// nothing from other servers: kPageSecurityPolicy forbids that, and it forbids turning text into markup.
+// FindPageFile is pure and thread-safe; its result lives as long as the program.
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,10 @@ struct PageFile {
   const char* etag;          // of the content, with its quotes
 };
 
-/// Null: no such file.
+/// Returns null if there is no such file.
 const PageFile* FindPageFile(std::string_view path);
 
-/// Content-Security-Policy for every one of them.
+/// The Content-Security-Policy of every file.
 inline constexpr char kPageSecurityPolicy[] =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'";

@@ -1,5 +1,5 @@
-// Which of the page's parts are open: the list of conversations, and beside the conversation the settings or the live
-// view. On narrow screens both lie over the conversation, which then takes no input.
+// Opens and closes the list of conversations, and the settings or the live view beside the conversation. On narrow screens
+// they cover the conversation, which then takes no input.
 import { byId } from "./dom.js";
 
 const LIST_KEY = "numoe.list";
@@ -9,7 +9,7 @@ export class Panels {
   #overlaid = matchMedia("(max-width: 1100px)");
   #opener = null;
 
-  /** `opened(name)` is told the open panel: "settings", "live" or "". */
+  /** `opened(name)` is called with the open panel: "settings", "live" or "". */
   constructor(opened) {
     this.opened = opened;
     this.panel = "";
@@ -47,7 +47,7 @@ export class Panels {
     }
   }
 
-  /** Closes what lies over the conversation, or the panel. False: there was nothing to close. */
+  /** Closes the list if it covers the conversation, or else the panel. Returns false if nothing was open. */
   dismiss() {
     if (this.#narrow.matches && this.list) this.toggleList();
     else if (this.panel) this.toggle("");
@@ -55,7 +55,7 @@ export class Panels {
     return true;
   }
 
-  /** After a conversation was chosen. */
+  /** Closes the list after a conversation was chosen, if the list covers it. */
   closeListIfOver() {
     if (!this.#narrow.matches || !this.list) return;
     this.list = false;

@@ -1,8 +1,8 @@
-// Lines over the last minutes on a canvas, in the colours of the theme.
+// Draws the values of the last minutes as lines on a canvas, in the colours of the theme.
 //
-// plotLines(canvas, {series, seconds, format}): series: [{values, colour}], values the newest last, one for each
-// second, null where nothing was measured. `format` writes a value of the axis. The words for screen readers are the
-// caller's (aria-label).
+// plotLines(canvas, {series, seconds, format}): `series` is [{values, colour}] with one value for each second, the newest
+// last, null where nothing was measured. `format` writes a value of the axis. The caller sets the text for screen readers
+// (aria-label).
 import { themeColours } from "./dom.js";
 
 const TICKS = 3;
@@ -10,7 +10,7 @@ const LEFT = 8;
 const BOTTOM = 18;
 const TOP = 8;
 
-/** The canvas at the screen's own resolution: {context, width, height} in CSS pixels, cleared. */
+/** Clears the canvas at the screen's resolution; returns {context, width, height} in CSS pixels. */
 export function prepared(canvas) {
   const { clientWidth: width, clientHeight: height } = canvas;
   const ratio = devicePixelRatio || 1;
@@ -25,7 +25,7 @@ export function prepared(canvas) {
   return { context, width, height };
 }
 
-/** The least of 1, 2, 2.5, 5 times a power of ten that is not below `value`. */
+/** Returns the smallest of 1, 2, 2.5, 5 times a power of ten that is at least `value`. */
 export function niceCeiling(value) {
   if (!(value > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
@@ -74,7 +74,7 @@ function drawLine(context, values, colour, y, right, bottom, seconds, filled) {
     while (end + 1 < values.length && values[end + 1] !== null) ++end;
     context.beginPath();
     for (let i = from; i <= end; ++i) context.lineTo(x(i), y(values[i]));
-    if (from === end) context.lineTo(x(from) + 0.1, y(values[from]));  // a point
+    if (from === end) context.lineTo(x(from) + 0.1, y(values[from]));  // a single value is drawn as a point
     context.stroke();
     if (filled) {
       context.lineTo(x(end), bottom);

@@ -1,21 +1,21 @@
-// The settings: how answers are drawn, the key, the look. Kept in localStorage; an empty field leaves it to the server.
+// The settings: sampling, tools, API key, colours. localStorage keeps them; an empty field means the server's default.
 import { byId, h } from "./dom.js";
 
 const KEY = "numoe.settings";
 
 // name, label, range and step; `hint` is shown below the field.
 const NUMBERS = [
-  { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, slider: true, hint: "0 always takes the likeliest token" },
-  { name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, slider: true, hint: "the likeliest tokens that together have this share" },
-  { name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, slider: true, hint: "no token below this share of the likeliest one's" },
-  { name: "top_k", label: "Top k", min: 0, max: 1000000, step: 1, hint: "the likeliest k tokens; 0: any" },
-  { name: "max_tokens", label: "Max tokens", min: 1, max: 2147483647, step: 1, hint: "of an answer, its thoughts included" },
-  { name: "seed", label: "Seed", min: 0, max: 9007199254740991, step: 1, hint: "the same seed draws the same answer" },
+  { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, slider: true, hint: "0 always chooses the most likely token" },
+  { name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, slider: true, hint: "chooses among the most likely tokens whose probabilities add up to this" },
+  { name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, slider: true, hint: "leaves out tokens below this share of the most likely token's probability" },
+  { name: "top_k", label: "Top k", min: 0, max: 1000000, step: 1, hint: "chooses among the k most likely tokens; 0: among all" },
+  { name: "max_tokens", label: "Max tokens", min: 1, max: 2147483647, step: 1, hint: "the longest answer, including its reasoning" },
+  { name: "seed", label: "Seed", min: 0, max: 9007199254740991, step: 1, hint: "the same seed gives the same answer again" },
 ];
 const OBJECTS = [
   { name: "tools", label: "Tools", kind: "array", placeholder: '[{"type": "function", "function": {"name": "weather", ...}}]',
-    hint: "JSON list, as the API takes it; you answer the calls yourself" },
-  { name: "extra", label: "More parameters", kind: "object", placeholder: '{"stop": ["\\n\\n"]}', hint: "JSON object, added to each request" },
+    hint: "JSON list in the format of the API; this page does not execute calls, you enter their results" },
+  { name: "extra", label: "More parameters", kind: "object", placeholder: '{"stop": ["\\n\\n"]}', hint: "JSON object that is added to every request" },
 ];
 
 export class Settings {
@@ -28,7 +28,7 @@ export class Settings {
       const stored = JSON.parse(localStorage.getItem(KEY) ?? "{}");
       for (const [name, value] of Object.entries(stored)) this.#values[name] = String(value);
     } catch {
-      // Unreadable: the defaults.
+      // Settings that cannot be read are ignored.
     }
     this.#applyTheme();
   }
@@ -41,7 +41,7 @@ export class Settings {
     return this.#values.system?.trim() ?? "";
   }
 
-  /** What of it goes into a request. Fields that are not valid are left out: the form says so. */
+  /** Returns the fields of a request. Settings that are not valid are left out; the form shows what is wrong. */
   parameters() {
     const out = {};
     for (const { name, kind } of OBJECTS) {
@@ -70,10 +70,10 @@ export class Settings {
       h("fieldset", {}, h("legend", {}, "Sampling"),
         NUMBERS.map((field) => this.#number(field)),
         this.#choice("thinking", "Thinking", [["", "As the model does"], ["on", "On"], ["off", "Off"]],
-          "chat_template_kwargs: thinking, enable_thinking")),
+          "whether the model reasons before it answers (chat_template_kwargs: thinking, enable_thinking)")),
       h("fieldset", {}, h("legend", {}, "Tools and more"), OBJECTS.map((field) => this.#object(field))),
       h("fieldset", {}, h("legend", {}, "This browser"),
-        this.#text("key", "API key", "kept in this browser, sent to this server only"),
+        this.#text("key", "API key", "kept in this browser and sent only to this server"),
         this.#choice("theme", "Colours", [["", "As the system"], ["light", "Light"], ["dark", "Dark"]])),
     ];
     const reset = h("button", { type: "button", class: "quiet-button", onclick: () => this.#reset(container) }, "Back to the server's defaults");
@@ -173,7 +173,7 @@ export class Settings {
   }
 }
 
-/** "" if the text is empty or a number of the field's range. */
+/** Returns what is wrong with a number; "" if the text is empty or in the field's range. */
 function numberProblem({ min, max, slider }, text) {
   if (text === "") return "";
   const value = Number(text);
@@ -193,7 +193,7 @@ function parsedObject(text, kind) {
   return right ? { value, problem: "" } : { problem: `a JSON ${kind} is expected` };
 }
 
-/** Shows the key's field, wherever the page is. */
+/** Moves the focus to the field of the API key. */
 export function focusKey() {
   byId("set-key")?.focus();
 }

@@ -1,4 +1,4 @@
-// The list of conversations: choose, rename, delete (with a way back), export and import.
+// The list of conversations: choose, rename, delete (with undo), export and import.
 import { byId, h, iconButton } from "./dom.js";
 import { notice } from "./notices.js";
 import { exportConversations, forgetConversation, importConversations, loadConversations, saveConversation, titleOf } from "./store.js";
@@ -16,7 +16,7 @@ export class Sidebar {
     byId("export").addEventListener("click", () => this.#export());
     byId("import").addEventListener("click", () => byId("import-file").click());
     byId("import-file").addEventListener("change", (event) => this.#import(event.target));
-    // Another tab of this page wrote.
+    // Another tab of this page has changed the conversations.
     addEventListener("storage", (event) => {
       if (!event.key?.startsWith("numoe.chat.") || this.#chat.running) return;
       const current = this.#chat.conversation.id;
@@ -109,7 +109,7 @@ export class Sidebar {
       const same = found.find((conversation) => conversation.id === this.#chat.conversation.id);
       if (same) this.#chat.open(same);
       else this.show();
-      notice(full ? "The browser's storage is full: not all are kept" : `${found.length} conversation${found.length === 1 ? "" : "s"} imported`);
+      notice(full ? "The browser's storage is full: not all conversations were imported. Export or delete some." : `${found.length} conversation${found.length === 1 ? "" : "s"} imported`);
     } catch (failure) {
       notice(failure.message);
     }

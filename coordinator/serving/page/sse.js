@@ -1,6 +1,6 @@
-// Server-sent events out of a byte stream, as far as the OpenAI API uses them: "data:" lines, one event each.
+// Reads server-sent events from a byte stream, as far as the OpenAI API uses them: "data:" lines, one for each event.
 
-/** Takes text in any cutting and returns the data of the events that it completes. */
+/** Takes text in pieces of any length and returns the data of the events that are complete. */
 export class EventSplitter {
   #rest = "";
 
@@ -15,7 +15,7 @@ export class EventSplitter {
   }
 }
 
-/** The data of each event of a response's body, in order. */
+/** Returns the data of each event of a response's body, in order. */
 export async function* eventsOf(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   const splitter = new EventSplitter();

@@ -10,7 +10,7 @@
 namespace numoe::serving {
 namespace {
 
-// Written straight into the text: as a tree of JSON values a request's spans cost ten times as much.
+// The text is written directly: a request's spans would cost ten times as much as a tree of JSON values.
 using Out = std::back_insert_iterator<std::string>;
 
 constexpr int kStatusError = 2;

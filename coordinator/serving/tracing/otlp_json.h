@@ -1,7 +1,7 @@
-// OTLP/HTTP JSON: spans as collectors take them at /v1/traces (opentelemetry-proto's
+// OTLP/HTTP JSON: spans in the form that collectors accept at /v1/traces (opentelemetry-proto's
 // ExportTraceServiceRequest in its JSON mapping: hexadecimal ids, 64-bit numbers as strings).
 //
-// A pure function; bytes that are no UTF-8 are replaced.
+// A pure function; bytes that are not UTF-8 are replaced.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace numoe::serving {
 
-/// `resource`: what they are about: service.name and the like.
+/// `resource` describes the origin of the spans: service.name and the like.
 std::string ToOtlpJson(const std::vector<Span>& spans, const Attributes& resource);
 
 }  // namespace numoe::serving

@@ -1,7 +1,7 @@
-// Span: one part of a request's life with a beginning and an end, in OpenTelemetry's words.
+// Span: one part of a request's life with a beginning and an end, in OpenTelemetry's terms.
 //
 // Values. Times are nanoseconds since 1970; names and attributes follow OpenTelemetry's semantic conventions
-// for generative AI where they have a word. Nothing of what is asked or answered is ever in one.
+// for generative AI as far as these define them. A span never contains text of a request or of an answer.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ enum class SpanKind : uint8_t { kInternal = 1, kServer = 2 };  // OTLP's numbers
 struct Span {
   std::string trace_id;
   std::string span_id;
-  std::string parent_id;  // empty: the trace begins here
+  std::string parent_id;  // empty if the trace begins here
   std::string name;
   SpanKind kind = SpanKind::kInternal;
   int64_t start_ns = 0;
   int64_t end_ns = 0;
   Attributes attributes;
-  std::string error;  // empty: it went well
+  std::string error;  // empty if there was no error
 };
 
 }  // namespace numoe::serving

@@ -11,7 +11,7 @@ namespace numoe::serving {
 namespace {
 
 constexpr size_t kTraceIdDigits = 32, kSpanIdDigits = 16;
-// VERSION-TRACE_ID-PARENT_ID-FLAGS; later versions may go on behind another dash.
+// VERSION-TRACE_ID-PARENT_ID-FLAGS; later versions may append more after another dash.
 constexpr size_t kTraceparentBytes = 2 + 1 + kTraceIdDigits + 1 + kSpanIdDigits + 1 + 2;
 static_assert(kTraceparentBytes == sizeof "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" - 1);
 
@@ -52,7 +52,7 @@ std::optional<TraceContext> ParseTraceparent(std::string_view header) {
 TraceContext NewTraceContext(double ratio) {
   NUMOE_CHECK(0 <= ratio && ratio <= 1) << ratio;
   constexpr double kDraws = 18446744073709551616.0;  // 2^64
-  const uint64_t low = Draw() | 1;                   // never all 0
+  const uint64_t low = Draw() | 1;                   // so that the id is never 0
   return {.trace_id = fmt::format("{:016x}{:016x}", Draw(), low),
           .parent_id = "",
           .sampled = static_cast<double>(Draw()) < ratio * kDraws};

@@ -55,7 +55,7 @@ class CollectorTracer final : public Tracer {
     {
       const MutexLock lock(mutex_);
       const size_t room = limits::kTraceSpansMax - std::min(limits::kTraceSpansMax, queue_.size());
-      // A request's spans are of use together only.
+      // The spans of a request are useful only together.
       if (spans.size() > room) {
         dropped = spans.size();
       } else {
@@ -120,21 +120,21 @@ class CollectorTracer final : public Tracer {
     }
   }
 
-  // Says it once when the collector goes away, and once when it is back.
+  // Logs once when the collector stops accepting spans, and once when it accepts them again.
   void Sent(const std::vector<Span>& batch, const std::string& error) {
     metrics_.Add(error.empty() ? CounterId::kTraceSpansSent : CounterId::kTraceSpansDropped,
                  static_cast<double>(batch.size()));
     if (error.empty() == well_) return;
     well_ = error.empty();
     if (well_) {
-      LogInfo("traces reach {} again", url_.ToString());
+      LogInfo("the collector {} accepts traces again", url_.ToString());
     } else {
       LogWarning("traces do not reach --otlp-endpoint={} and are dropped: {}", url_.ToString(), error);
     }
   }
 
   absl::Status Send(const std::vector<Span>& batch, milliseconds patience) {
-    // Its name is looked up anew after a failure: collectors move.
+    // The collector's name is looked up again after a failure, because its address may have changed.
     if (client_ == nullptr) {
       ASSIGN_OR_RETURN(client_, net::HttpClient::Create(url_, ""));
     }
@@ -152,7 +152,7 @@ class CollectorTracer final : public Tracer {
       context.restart();
       context.run();
     }
-    NUMOE_CHECK(end.has_value()) << "a cancelled exchange ends, too";
+    NUMOE_CHECK(end.has_value()) << "a cancelled exchange also calls on_end";
     absl::Status result = *end;
     if (result.ok() && status / 100 != 2) result = absl::UnavailableError(fmt::format("HTTP {}", status));
     if (!result.ok()) client_.reset();
@@ -162,8 +162,8 @@ class CollectorTracer final : public Tracer {
   const net::Url url_;
   const TracerOptions options_;
   Metrics& metrics_;
-  std::unique_ptr<net::HttpClient> client_;  // the thread's
-  bool well_ = true;                         // the thread's
+  std::unique_ptr<net::HttpClient> client_;  // used by thread_ only
+  bool well_ = true;                         // used by thread_ only
   Mutex mutex_;
   CondVar wake_;
   std::deque<Span> queue_ ABSL_GUARDED_BY(mutex_);

@@ -1,7 +1,7 @@
-// Limits of one rendering of a chat template: steps, bytes of output, depth of nesting.
+// Limits of a rendering of a chat template: steps, bytes of output, depth of nesting.
 //
-// Constants only, with the unit in the name: bytes, or how many. Templates come with checkpoints and are not
-// trusted: one beyond a limit ends with an error that names it.
+// Only constants, with the unit (bytes or a number of things) in the name. Templates come with checkpoints
+// and are not trusted; a template that exceeds a limit ends with an error that names the limit.
 #pragma once
 
 #include <cstddef>

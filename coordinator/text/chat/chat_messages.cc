@@ -24,7 +24,7 @@ absl::StatusOr<ordered_json> Content(const ordered_json& content, const std::str
     const std::string place = fmt::format("{}[{}]", where, i);
     if (!part.is_object()) return Error(place, "an object");
     const ordered_json type = part.value("type", ordered_json());
-    // What the model refused in an earlier turn is what it said.
+    // A refusal of an earlier turn is what the model said in that turn.
     if (type != "text" && type != "refusal")
       return Error(place + ".type", "\"text\" (this model takes text only), found " + Brief(type));
     const char* const field = type == "refusal" ? "refusal" : "text";
@@ -54,7 +54,7 @@ absl::StatusOr<ordered_json> ToolCalls(const ordered_json& calls, const std::str
   return out;
 }
 
-// Clients know it under two names; templates know reasoning_content.
+// Checks a message's reasoning. Clients use two names for it; templates know only reasoning_content.
 absl::Status Reasoning(ordered_json& message, const std::string& where) {
   for (const char* field : {"reasoning_content", "reasoning"}) {
     if (message.contains(field) && message[field].is_null()) message.erase(field);

@@ -17,8 +17,8 @@ namespace {
 
 constexpr char kGgufKey[] = "tokenizer.chat_template";
 
-// Marks the end of the content to continue, as transformers' apply_chat_template does it: templates that trim
-// content take the mark's space off and so tell that they do.
+// Marks the end of the content to continue, like transformers' apply_chat_template. A template that trims
+// content also removes the space at the end of the mark, which shows that it trims.
 constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kContinueWord = kContinueTag.substr(0, kContinueTag.size() - 1);
 static_assert(kContinueTag.back() == ' ' && kContinueWord.back() != ' ');
@@ -28,7 +28,7 @@ class JinjaTemplate final : public ChatTemplate {
   JinjaTemplate(jinja::Block block, std::string source)
       : block_(std::move(block)), source_(std::move(source)) {}
 
-  // Errors go to clients, whom the template's place on this server does not concern.
+  // Errors go to clients, so they do not contain the path of the template on this server.
   absl::StatusOr<std::vector<TextSegment>> Render(const ChatTemplateInput& input) const override {
     absl::StatusOr<jinja::Str> text =
         input.continue_final_message ? RenderOpen(input) : RenderMessages(input, input.messages);
@@ -55,7 +55,7 @@ class JinjaTemplate final : public ChatTemplate {
   absl::StatusOr<jinja::Str> RenderOpen(const ChatTemplateInput& input) const {
     if (input.add_generation_prompt) {
       return absl::InvalidArgumentError(
-          "continue_final_message and add_generation_prompt: expected one of the two");
+          "continue_final_message and add_generation_prompt: expected only one of the two");
     }
     const bool has_content = input.messages.is_array() && !input.messages.empty() &&
                              input.messages.back().is_object() && input.messages.back().contains("content") &&
@@ -73,9 +73,9 @@ class JinjaTemplate final : public ChatTemplate {
     if (tag == std::string_view::npos ||
         text.find(jinja::StripSpace(message, true, true)) == std::string_view::npos) {
       return absl::InvalidArgumentError(
-          "continue_final_message: the template changes the last message's content, expected one that it "
+          "continue_final_message: the template changes the last message's content, expected content that it "
           "prints "
-          "as it is");
+          "unchanged");
     }
     const bool keeps_space = text.substr(tag, kContinueTag.size()) == kContinueTag;
     return rendered.Substr(

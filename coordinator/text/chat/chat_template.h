@@ -1,12 +1,13 @@
-// A checkpoint's chat template: from a conversation to prompt text, byte for byte as Hugging Face renders it.
+// A checkpoint's chat template, which renders a conversation as prompt text, byte for byte like Hugging Face.
 //
-// Reads MODEL/chat_template.jinja, chat_template in tokenizer_config.json, or tokenizer.chat_template of a
-// GGUF model. Rendering is bounded and its result says which text the template wrote (trusted: control
-// tokens) and which came from the request. Errors of a template or of what a request makes it do are
-// InvalidArgument with line and reason. Known differences from Jinja2 under transformers' sandbox: lists may
-// be changed by append, extend and pop, as published templates do; integers have 64 bits; errors inside of
-// what a filter gives lazily come when it is made; and random, urlize, lipsum, pprint of several lines,
-// include, import and extends are refused by name. Immutable; Render from any thread.
+// The template is read from MODEL/chat_template.jinja, from chat_template in tokenizer_config.json, or from
+// tokenizer.chat_template of a GGUF model. Rendering is bounded. Its result distinguishes text that the
+// template wrote (trusted: it may contain control tokens) from text of the request. Errors of a template, or
+// of its use by a request, are INVALID_ARGUMENT with line and reason. Known differences from Jinja2 in
+// transformers' sandbox: lists may be changed by append, extend and pop, as published templates do; integers
+// have 64 bits; errors inside a lazy result of a filter occur when the filter runs; random, urlize, lipsum,
+// pprint of several lines, include, import and extends are refused with an error that names them. Immutable;
+// Render may be called by any thread.
 #pragma once
 
 #include <filesystem>
@@ -23,10 +24,10 @@ namespace numoe::text {
 
 struct ChatTemplateInput {
   nlohmann::ordered_json messages;  // normalised (chat_messages.h)
-  nlohmann::ordered_json tools;     // null: none
+  nlohmann::ordered_json tools;     // null if there are no tools
   bool add_generation_prompt = true;
-  bool continue_final_message = false;  // the prompt ends where the last message's content does
-  nlohmann::ordered_json kwargs;        // the request's chat_template_kwargs; null: none
+  bool continue_final_message = false;  // the prompt ends at the end of the last message's content
+  nlohmann::ordered_json kwargs;        // the request's chat_template_kwargs; null if it has none
   std::vector<std::pair<std::string, std::string>> role_tokens;  // ("bos_token", "[BOS]"), ...
 };
 
@@ -37,9 +38,9 @@ class ChatTemplate {
                                                              const std::string& name);
   virtual ~ChatTemplate() = default;
 
-  /// continue_final_message leaves the last message open, so that the model goes on with it; it excludes
-  /// add_generation_prompt. InvalidArgument where there is no content to go on with, or the template does not
-  /// print it.
+  /// Renders a conversation. With continue_final_message the last message stays open, so that the model
+  /// continues it; add_generation_prompt must then be false. INVALID_ARGUMENT means that there is no content
+  /// to continue, or that the template does not print it unchanged.
   virtual absl::StatusOr<std::vector<TextSegment>> Render(const ChatTemplateInput& input) const = 0;
   virtual const std::string& source() const = 0;
 };

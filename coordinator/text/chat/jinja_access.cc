@@ -122,9 +122,9 @@ bool MayHold(Rendering& in, const void* container, const Value& value, int depth
   const Dict* dict = value.dict();
   if (list == nullptr && dict == nullptr) return true;
   if (list == container || dict == container || (object != nullptr && object == container)) {
-    in.Fail(fmt::format("a {} would hold itself", TypeName(value)));
+    in.Fail(fmt::format("a {} would contain itself", TypeName(value)));
   } else if (depth >= limits::kTemplateDepthMax) {
-    in.Fail(fmt::format("lists and dicts nested more than {} deep", limits::kTemplateDepthMax));
+    in.Fail(fmt::format("lists and dicts nested more than {} levels deep", limits::kTemplateDepthMax));
   } else if (list != nullptr && in.Charge(1)) {
     for (const Value& item : *list) {
       if (!MayHold(in, container, item, depth + 1)) break;

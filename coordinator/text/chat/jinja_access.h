@@ -1,8 +1,9 @@
-// What is inside a value: its attributes and items, what a loop over it sees, and what may be put into it.
+// Access to the inside of a value: its attributes and items, the items of a loop over it, and the check of
+// values that are added to it.
 //
-// Jinja2's rules: an attribute that is not there is undefined, which fails only once something is done with
-// it. What cannot be done fails the rendering; what grows with the value is charged to it. Nothing here knows
-// a variable's name: that is the Interpreter's business.
+// Follows Jinja2's rules: a missing attribute is undefined, which fails only when it is used. Impossible
+// operations fail the rendering; work that grows with the value is charged to it. These functions work on
+// values; only the Evaluator knows variables by name.
 #pragma once
 
 #include <string>
@@ -13,19 +14,20 @@
 
 namespace numoe::text::jinja {
 
-/// Marks the pairs that groupby gives: they have names for their two parts.
+/// The label of the pairs that groupby returns, whose two parts have names.
 inline constexpr std::string_view kGroupLabel = "group";
 
 Value Attribute(Rendering& in, const Value& base, const std::string& name);
 Value Item(Rendering& in, const Value& base, const Value& key);
-/// a.name or a['name'] as filters with attribute= see it; dots descend, numbers are places. `fallback`, if it
-/// is there and not none, stands for what is undefined on the way.
+/// Returns the attribute or item for the attribute= of a filter: dots separate steps, and numbers are
+/// indices. `fallback`, if it is given and not none, replaces an undefined result of a step.
 Value Lookup(Rendering& in, const Value& base, const Value& path, const Value* fallback = nullptr);
-/// What a for loop sees, and what a generator will not give again; fails for values that cannot be iterated.
+/// Returns the items for a loop over `value`; a generator has none afterwards. Fails for values that cannot
+/// be iterated.
 List Iterate(Rendering& in, const Value& value);
-/// Whether `container` (a list's or dict's address) may take `value` in: fails where a value would hold
-/// itself, which counted references never free and printing never ends, and where lists are nested too
-/// deeply.
+/// Checks whether `value` may be added to `container` (the address of a list or dict). Fails if a value would
+/// contain itself, because reference counts would never free it and printing it would never end, or if lists
+/// would be nested too deeply.
 bool MayHold(Rendering& in, const void* container, const Value& value, int depth = 0);
 
 }  // namespace numoe::text::jinja

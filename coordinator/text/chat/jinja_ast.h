@@ -1,6 +1,7 @@
-// Syntax tree of a template: one node type, whose kind says which fields it uses.
+// The syntax tree of a template. All nodes have one type; a node's kind says which fields it uses.
 //
-// Owned by the parsed template, immutable, shared by all renderings. `line` is for messages.
+// The parsed template owns the tree, which is immutable and shared by all renderings. `line` is for error
+// messages.
 #pragma once
 
 #include <memory>
@@ -15,14 +16,14 @@ enum class Kind : uint8_t {
   // statements
   kText,         // text
   kPrint,        // args[0]
-  kIf,           // args: condition, condition, ...; blocks: one for each, and one more for else
-  kFor,          // args: target, iterable, condition (nullptr: none); text: "recursive"; blocks: body, else
+  kIf,           // args: condition, condition, ...; blocks: one for each condition, and one more for else
+  kFor,          // args: target, iterable, condition (may be null); text: "recursive"; blocks: body, else
   kSet,          // args: target (kName, kAttribute, kTuple of them), value
-  kSetBlock,     // args[0]: target; args[1], if there: filters on a kBody; blocks[0]
-  kMacro,        // text: name; names: parameters; args: defaults (nullptr: none); uses; blocks[0]
+  kSetBlock,     // args[0]: target; args[1], if present: filters on a kBody; blocks[0]
+  kMacro,        // text: name; names: parameters; args: defaults (may be null); uses; blocks[0]
   kCallBlock,    // args: kCall, and the kMacro that is its caller
   kWith,         // args: target, value, ...; blocks[0]
-  kBlock,        // text: name; names: "scoped" if it is; blocks[0]
+  kBlock,        // text: name; names: "scoped" if the block is scoped; blocks[0]
   kAutoescape,   // args[0]; blocks[0]
   kFilterBlock,  // args[0]: filter chain applied to a kBody; blocks[0]
   kGeneration,   // blocks[0]
@@ -36,18 +37,18 @@ enum class Kind : uint8_t {
   kDict,       // args: key, value, ...
   kAttribute,  // args[0], text
   kItem,       // args[0], args[1]
-  kSlice,      // args[0], and begin, end, step (nullptr: not given)
-  kCall,       // args[0] callee, then positional; names/keywords ("*" and "**": what they spread)
+  kSlice,      // args[0], and begin, end, step (null if not given)
+  kCall,       // args[0] callee, then positional; names/keywords (with "*" and "**" for spread values)
   kFilter,     // args[0], text: filter, then positional; names/keywords
   kTest,       // args[0], text: test, then positional; names/keywords
   kUnary,      // text: "not" "-" "+"; args[0]
   kBinary,     // text: operator; args[0], args[1]
   kCompare,    // args: operands; names: operators between them
-  kTernary,    // args: condition, then, else (nullptr: undefined)
+  kTernary,    // args: condition, then, else (null for undefined)
   kBody,       // the text that a filter block captured
 };
 
-/// What the body of a macro asks for besides its parameters.
+/// The special names that the body of a macro uses besides its parameters.
 using MacroUses = uint8_t;
 enum : MacroUses { kUsesVarargs = 1, kUsesKwargs = 2, kUsesCaller = 4 };
 

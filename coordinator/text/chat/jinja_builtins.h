@@ -1,9 +1,9 @@
 // The filters, tests, functions and methods that published chat templates use.
 //
-// Each takes the rendering for errors and steps, and lives in jinja_{filters,tests,functions,methods}.cc.
-// An unknown filter or test fails the rendering with its line, and so do those that are known and not
-// supported; names of functions and methods are asked for with Is* first. Semantics are Jinja2 3.1's and
-// Python's.
+// Each has the rendering as an argument, for errors and steps, and is in
+// jinja_{filters,tests,functions,methods}.cc. An unknown or unsupported filter or test fails the rendering
+// with its line. For functions and methods the caller first checks the name with IsFunction or IsMethod.
+// Semantics are those of Jinja2 3.1 and Python.
 #pragma once
 
 #include <string>
@@ -21,17 +21,17 @@ struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> keywords;
 
-  /// The i-th positional, or the keyword; nullptr if neither is given.
+  /// Returns the i-th positional argument, or the keyword argument `name`; nullptr if neither is given.
   const Value* Get(size_t i, std::string_view name) const;
-  /// The same as text; `fallback` if it is not given or none.
+  /// Returns that argument as text; `fallback` if it is not given or none.
   std::string Text(size_t i, std::string_view name, const std::string& fallback) const;
-  /// The same as truth.
+  /// Returns the truth of that argument; `fallback` if it is not given.
   bool Flag(size_t i, std::string_view name, bool fallback) const;
 };
 
-/// Which arguments something takes, by name and in order, separated by commas: those before ';' must be
-/// given.
-/// "*": any.
+/// Returns whether arguments fit a signature; if not, the rendering fails. A signature has the names of the
+/// arguments in order, separated by commas. The arguments before a semicolon are required. The signature "*"
+/// allows any arguments.
 bool TakesArguments(Rendering& in, const std::string& name, std::string_view signature,
                     const Arguments& args);
 
@@ -41,7 +41,7 @@ bool IsFilter(const std::string& name);
 bool IsTest(const std::string& name);
 bool IsFunction(const std::string& name);
 Value RunFunction(Rendering& in, const std::string& name, const Arguments& args);
-/// A method of strings, lists or dicts that exists for `self`.
+/// Whether `self` has a method `name` of strings, lists or dicts.
 bool IsMethod(const Value& self, const std::string& name);
 Value RunMethod(Rendering& in, const std::string& name, const Value& self, const Arguments& args);
 

@@ -14,7 +14,7 @@
 namespace numoe::text::jinja {
 namespace {
 
-// The globals, and the template's own names.
+// The scopes that stay: the globals, and the template's own names.
 constexpr int64_t kSharedScopes = 2;
 
 }  // namespace
@@ -38,7 +38,8 @@ Scopes Evaluator::EnterClosure(const Scopes& closure) {
 }
 
 std::shared_ptr<const Scopes> Evaluator::Closure() {
-  NUMOE_CHECK_GE(static_cast<int64_t>(scopes_.size()), kSharedScopes) << "these two stay";
+  NUMOE_CHECK_GE(static_cast<int64_t>(scopes_.size()), kSharedScopes)
+      << "the globals and the template's own names must stay";
   auto closure = std::make_shared<Scopes>(scopes_.begin() + kSharedScopes, scopes_.end());
   rendering_.Charge(static_cast<int64_t>(closure->size()));
   captured_.insert(captured_.end(), closure->begin(), closure->end());
@@ -47,7 +48,7 @@ std::shared_ptr<const Scopes> Evaluator::Closure() {
 
 bool Evaluator::Enter() {
   if (depth_ >= limits::kTemplateDepthMax)
-    Fail(fmt::format("nested deeper than {}", limits::kTemplateDepthMax));
+    Fail(fmt::format("calls nested deeper than {} levels", limits::kTemplateDepthMax));
   if (failed()) return false;
   ++depth_;
   return true;
@@ -193,7 +194,7 @@ Arguments Evaluator::EvalArguments(const Node& node, size_t first) {
     } else if (node.names[i] != "**") {
       args.keywords.emplace_back(node.names[i], std::move(value));
     } else if (value.dict() == nullptr) {
-      Fail(fmt::format("expected a mapping behind **, found {}", TypeName(value)));
+      Fail(fmt::format("expected a mapping after **, found {}", TypeName(value)));
     } else {
       for (const auto& [key, item] : value.dict()->items) args.keywords.emplace_back(ToStr(key).text(), item);
     }

@@ -1,9 +1,10 @@
-// Evaluates expressions of a template down to operands, and holds the names that they see.
+// Evaluates the expressions of a template, and has the scopes with their variables.
 //
-// What is then done with values are functions (jinja_operators.h, jinja_access.h, jinja_builtins.h). Calls
-// that run statements again - macros, blocks, recursive loops - are the Interpreter's. The first error stops
-// everything: undefined is returned from there on. Scopes are shared with the closures of macros; those that
-// a closure holds are emptied at the end, because a macro may stand in the scope that it holds. One thread.
+// The operations on values are functions (jinja_operators.h, jinja_access.h, jinja_builtins.h). Calls that
+// run statements (macros, blocks, recursive loops) are in the Interpreter. After the first error everything
+// returns undefined. Scopes are shared with the closures of macros. Scopes in a closure are emptied at the
+// end, because a macro may be a variable of a scope in its own closure (a cycle of references). Belongs to
+// one thread.
 #pragma once
 
 #include <map>
@@ -39,23 +40,23 @@ class Evaluator {
     NUMOE_DCHECK_GT(scopes_.size(), 2u);
     scopes_.pop_back();
   }
-  /// The globals and the template's own names, and the scopes of `closure` on them, until the next of these;
-  /// returns what it replaced.
+  /// Replaces the scopes by the globals, the template's own names and the scopes of `closure`. Returns the
+  /// previous scopes for LeaveClosure.
   Scopes EnterClosure(const Scopes& closure);
   void LeaveClosure(Scopes saved) { scopes_ = std::move(saved); }
-  /// The scopes besides those two, kept for a macro or loop.
+  /// Returns the other scopes (except the globals and the template's own names) for a macro or loop.
   std::shared_ptr<const Scopes> Closure();
 
   Value Fail(const std::string& what) { return rendering_.Fail(what); }
   bool failed() const { return rendering_.failed(); }
-  /// False where calls are nested too deeply; each true needs a Leave.
+  /// Begins a call. Returns false if calls are nested too deeply; otherwise Leave must follow.
   bool Enter();
   void Leave() {
     --depth_;
     NUMOE_DCHECK_GE(depth_, 0);
   }
 
-  Str body_;  // what a filter block captured
+  Str body_;  // the text that a filter block captured
   Rendering rendering_;
 
  private:
@@ -67,8 +68,8 @@ class Evaluator {
   Value EvalCompare(const Node& node);
   Value Name(const std::string& name) const;
 
-  Scopes scopes_;    // globals, the template's own names, and those of what runs
-  Scopes captured_;  // by closures
+  Scopes scopes_;    // the globals, the template's own names, and the scopes of the running statements
+  Scopes captured_;  // the scopes in closures
   int depth_ = 0;
 };
 

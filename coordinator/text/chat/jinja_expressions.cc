@@ -144,7 +144,7 @@ NodePtr ExpressionParser::ParsePrimary() {
   if (token.kind == TokenKind::kString) {
     NodePtr node = Make(Kind::kLiteral);
     std::string text;
-    while (Peek().kind == TokenKind::kString) text += Next().text;  // adjacent literals join
+    while (Peek().kind == TokenKind::kString) text += Next().text;  // adjacent literals are joined
     node->value = Value::Text(std::move(text));
     return node;
   }
@@ -162,7 +162,8 @@ NodePtr ExpressionParser::ParseNumber() {
   NodePtr node = Make(Kind::kLiteral);
   const std::string text = Peek().text;
   if (Peek().kind == TokenKind::kFloat) {
-    node->value = Value(std::strtod(text.c_str(), nullptr));  // infinity beyond the range, as in Python
+    node->value =
+        Value(std::strtod(text.c_str(), nullptr));  // numbers beyond the range are infinity, as in Python
   } else {
     const std::optional<int64_t> number = ReadInteger(text, 0).integer;
     if (!number) return Fail("an integer of 64 bits");
@@ -289,7 +290,7 @@ void ExpressionParser::ParseArguments(Node& call) {
   ExpectOp(")");
 }
 
-// x | filter(args) is test: filters and tests apply left to right.
+// Parses x | filter(args) is test. Filters and tests are applied from left to right.
 NodePtr ExpressionParser::ParseFilters(NodePtr node, bool bar_given) {
   NUMOE_DCHECK(Failed() || node != nullptr);
   while (!Failed()) {
@@ -302,7 +303,7 @@ NodePtr ExpressionParser::ParseFilters(NodePtr node, bool bar_given) {
       node = std::move(filter);
     } else if (IsName("is")) {
       node = ParseTest(std::move(node));
-    } else if (IsOp("(")) {  // what a filter gave is called
+    } else if (IsOp("(")) {  // a call of the filter's result
       NodePtr call = Make(Kind::kCall);
       call->args.push_back(std::move(node));
       ParseArguments(*call);
@@ -324,7 +325,7 @@ NodePtr ExpressionParser::ParseTest(NodePtr operand) {
   if (IsOp("(")) {
     ParseArguments(*test);
   } else if (IsName("is")) {
-    return Fail("no second test: tests are not chained");
+    return Fail("the end of the expression, because tests cannot be chained");
   } else if (StartsBareArgument()) {
     test->args.push_back(ParsePostfix(ParsePrimary()));
   }

@@ -1,6 +1,6 @@
-// Jinja expressions, as Jinja2 3.1 binds them: ternary, or, and, not, comparisons, sums, ~, products, powers,
-// signs, then postfixes and filters. Builds nodes, evaluates nothing; errors are TokenStream's: after the
-// first one every function returns nullptr.
+// Parses Jinja expressions with the precedence of Jinja2 3.1, from low to high: ternary, or, and, not,
+// comparisons, sums, concatenation with ~, products, powers, signs, then postfixes and filters. It only
+// builds nodes. TokenStream keeps the first error; after an error every function returns nullptr.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ class ExpressionParser : protected TokenStream {
   NodePtr ParseFilters(NodePtr node, bool bar_given = false);
   void ParseArguments(Node& call);
 
-  MacroUses uses_ = 0;  // names met that mean something in a macro
+  MacroUses uses_ = 0;  // the names so far that have a meaning in a macro
 
  private:
   NodePtr MakeBinary(std::string op, NodePtr left, NodePtr right);

@@ -9,10 +9,10 @@
 namespace numoe::text::jinja {
 namespace {
 
-// What Jinja2 has and this does not, and why.
+// The filters of Jinja2 that are not supported, with the reasons.
 constexpr std::pair<std::string_view, std::string_view> kRefusedFilters[] = {
     {"random", "a prompt must be the same for the same conversation"},
-    {"urlize", "links mean nothing to a model"},
+    {"urlize", "links have no meaning for a model"},
 };
 
 const Filter* FindFilter(const std::string& name) {

@@ -1,7 +1,8 @@
-// The tables of filters, by what they work on. RunFilter (jinja_builtins.h) looks into all of them.
+// The tables of filters, one for each kind of value. RunFilter (jinja_builtins.h) searches all of them.
 //
 // A filter takes the value before the bar and its arguments, which have been checked against its signature.
-// Filters that Python computes lazily give generators. Constant after their first use; thread-safe.
+// Filters that are lazy in Python return generators. The tables are constant after their first use;
+// thread-safe.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@ namespace numoe::text::jinja {
 
 struct Filter {
   Value (*run)(Rendering&, const Value&, const Arguments&);
-  std::string_view signature;  // TakesArguments
+  std::string_view signature;  // see TakesArguments
 };
 using FilterTable = std::map<std::string, Filter>;
 

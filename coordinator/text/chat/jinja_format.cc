@@ -84,7 +84,7 @@ class SpecificationReader {
   Specification spec_;
 };
 
-// The digits before the point or exponent, in groups; leading zeros fill them up to `width`.
+// Divides the digits before the point or exponent into groups, with leading zeros up to `width`.
 std::string Grouped(const std::string& number, const Specification& spec, int64_t width) {
   const size_t whole = std::min(number.find_first_of(".e%"), number.size());
   const size_t group = spec.grouping == '_' &&
@@ -145,7 +145,7 @@ Str FormatAsReal(Rendering& in, double value, Specification spec) {
     const auto precision = static_cast<int>(spec.precision.value_or(6));
     digits = FormatReal(std::fabs(value), type, precision, spec.alternate);
     const bool bare = spec.type == 0 && digits.find_first_not_of("0123456789") == std::string::npos;
-    if (bare) digits += ".0";  // no type: at least one digit behind the point
+    if (bare) digits += ".0";  // without a type there is at least one digit after the point
   }
   return FormatNumber(in, spec, std::signbit(value) && !std::isnan(value), "", digits);
 }

@@ -1,7 +1,7 @@
-// Values put into text under a format: Python's format() specifications, str.format and the % operator.
+// Formatting of values: Python's format() specifications, str.format and the % operator.
 //
-// Widths and precisions come from templates and requests, so they are bounded and charged. Markup escapes
-// what is put into it. What Python refuses fails the rendering.
+// Widths and precisions come from templates and requests, so they are bounded and charged. Values that are
+// inserted into markup are escaped. Formats that Python refuses fail the rendering.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace numoe::text::jinja {
 
-/// `text` in the middle ('^'), at the left ('<') or right ('>') of `width` characters.
+/// Returns `text` padded to `width` characters, in the middle ('^'), at the left ('<') or at the right ('>').
 Str Padded(Rendering& in, const Str& text, int64_t width, char align, const Str& fill);
 /// format(value, specification)
 Str FormatValue(Rendering& in, const Value& value, std::string_view specification);
@@ -22,9 +22,9 @@ Value FormatFields(Rendering& in, const Str& text, const Arguments& args);
 /// text % args
 Value PrintfFormat(Rendering& in, const Str& text, const Value& args);
 
-/// Digits as C's printf writes them. REQUIRES: `type` is one of eEfFgG.
+/// Returns the number as C's printf writes it. REQUIRES: `type` is one of eEfFgG.
 std::string FormatReal(double value, char type, int precision, bool alternate);
-/// Digits without sign or prefix. REQUIRES: `type` is one of bdoxX.
+/// Returns the digits without sign or prefix. REQUIRES: `type` is one of bdoxX.
 std::string FormatMagnitude(int64_t value, char type);
 
 inline constexpr int64_t kFormatPrecisionMax = 1000;

@@ -1,4 +1,4 @@
-// str.format: replacement fields in braces.
+// str.format, with replacement fields in braces.
 #include <fmt/format.h>
 
 #include "common/base/check.h"
@@ -33,7 +33,8 @@ class FieldFormatter {
       }
       const size_t close = text[at] == '{' ? CloseOf(text, at) : std::string::npos;
       if (close == std::string::npos) {
-        in_.Fail(fmt::format("format: '{}' stands alone", text[at]));
+        in_.Fail(fmt::format("format: '{}' is not part of a field; write it twice for the character itself",
+                             text[at]));
         break;
       }
       out.Append(Field(format.Substr(at + 1, close - at - 1), depth));
@@ -65,7 +66,7 @@ class FieldFormatter {
     if (end < text.size() && text[end] == '!') {
       value = Converted(value, end + 1 < text.size() ? text[end + 1] : ' ');
       end += 2;
-      if (end < text.size() && text[end] != ':') in_.Fail("format: expected ':' behind a conversion");
+      if (end < text.size() && text[end] != ':') in_.Fail("format: expected ':' after a conversion");
     }
     Str specification = end < text.size() ? field.Substr(end + 1, std::string::npos) : Str();
     if (specification.text().find_first_of("{}") != std::string::npos) {
@@ -75,7 +76,7 @@ class FieldFormatter {
     if (in_.failed()) return {};
     const Str* str = value.str();
     if (markup_ && str != nullptr && str->markup() && !specification.empty())
-      in_.Fail("format: markup takes no specification");
+      in_.Fail("format: markup does not take a specification");
     const Str formatted = FormatValue(in_, value, specification.text());
     return markup_ ? Escaped(formatted) : formatted;
   }
@@ -99,7 +100,7 @@ class FieldFormatter {
     if (name.empty() && !path.empty())
       return in_.Fail("format: an attribute or item of a field without a name");
     if ((name.empty() && by_number_) || (numbered && automatic_))
-      return in_.Fail("format: fields with and without numbers do not go together");
+      return in_.Fail("format: fields with and without numbers cannot be mixed");
     (name.empty() ? automatic_ : by_number_) |= name.empty() || numbered;
     const Value* found = nullptr;
     if (name.empty() || numbered) {

@@ -29,10 +29,10 @@ Value RangeFunction(Rendering& in, const Arguments& args) {
   label += bounds[2] == 1 ? ")" : fmt::format(", {})", bounds[2]);
   for (int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
     if (items.size() >= 100'000)
-      return in.Fail("range: more than 100000 numbers");  // the sandbox's own limit
+      return in.Fail("range: more than 100000 numbers");  // the limit of Jinja2's sandbox
     items.emplace_back(i);
     if (!in.Charge(1)) return {};
-    if (__builtin_add_overflow(i, bounds[2], &i)) break;  // it would be beyond any bound
+    if (__builtin_add_overflow(i, bounds[2], &i)) break;  // the next number would be beyond any bound
   }
   return Value(Sequence{Sequence::Kind::kRange, std::make_shared<List>(std::move(items)), std::move(label)});
 }
@@ -94,7 +94,7 @@ Value LipsumFunction(Rendering& in, const Arguments&) {
 
 struct Function {
   Value (*run)(Rendering&, const Arguments&);
-  std::string_view signature;  // TakesArguments
+  std::string_view signature;  // see TakesArguments
 };
 
 const std::map<std::string, Function>& Functions() {

@@ -14,7 +14,7 @@
 namespace numoe::text::jinja {
 
 absl::StatusOr<Str> Interpreter::Render(const Block& block) {
-  NUMOE_DCHECK(output_.empty()) << "an Interpreter renders once";
+  NUMOE_DCHECK(output_.empty()) << "an Interpreter renders only once";
   auto blocks = std::make_shared<Dict>();
   blocks->is_namespace = true;
   FindNamedBlocks(block, *blocks);
@@ -123,7 +123,7 @@ Interpreter::Flow Interpreter::RunIf(const Node& node) {
   return Flow::kNext;
 }
 
-// What the loop runs over: the items for which its condition holds.
+// Returns the loop's items for which its condition is true.
 List Interpreter::ForItems(const Node& node, const Value& iterable) {
   List items = Iterate(rendering_, iterable);
   if (node.args[2] == nullptr) return items;
@@ -162,7 +162,7 @@ Interpreter::Flow Interpreter::RunFor(const Node& node, const Value& iterable, i
   return Flow::kNext;
 }
 
-// Values are those of the scope around, so none sees a name beside it.
+// The values are evaluated in the outer scope, so they do not see each other's names.
 Interpreter::Flow Interpreter::RunWith(const Node& node) {
   NUMOE_DCHECK_EQ(node.args.size() % 2, 0u);
   List values;
@@ -222,7 +222,7 @@ void Interpreter::AssignAttribute(const Node& target, Value value) {
   if (MayHold(rendering_, dict->get(), value)) (*dict)->Set(Value::Text(target.text), std::move(value));
 }
 
-// What the block prints: markup where output is escaped.
+// Returns the text that the block prints; it is markup if output is escaped.
 Str Interpreter::Capture(const Block& block) {
   Str saved = std::exchange(output_, {});
   RunScoped(block);
@@ -253,7 +253,7 @@ void Interpreter::BindParameters(const Macro& macro, const Arguments& args) {
   }
 }
 
-// varargs, kwargs and caller, where the macro's body asks for them; otherwise there may be none.
+// Binds varargs, kwargs and caller if the macro's body uses them; otherwise such arguments are an error.
 void Interpreter::BindSpecialParameters(const Node& macro, const Arguments& args) {
   const auto has = [&](const std::string& name) {
     return std::find(macro.names.begin(), macro.names.end(), name) != macro.names.end();
@@ -297,8 +297,9 @@ Value Interpreter::CallMacro(const Macro& macro, const Arguments& args) {
 }
 
 Value Interpreter::CallLoop(const Object& loop, const Arguments& args) {
-  if (loop.node == nullptr) return Fail("only a loop that says 'recursive' can be called");
-  if (args.positional.size() != 1) return Fail("loop: expected what the loop is to run over");
+  if (loop.node == nullptr) return Fail("only a recursive loop can be called ({% for ... recursive %})");
+  if (args.positional.size() != 1)
+    return Fail("loop: expected one argument, the items for the recursive loop");
   if (!Enter()) return {};
   Scopes saved = EnterClosure(*loop.closure);
   Str output = std::exchange(output_, {});
@@ -309,13 +310,14 @@ Value Interpreter::CallLoop(const Object& loop, const Arguments& args) {
   return Value(text);
 }
 
-// A block sees the template's own names; those of the statements around it only if it is scoped.
+// Renders a block. It sees the template's own names; it sees those of the statements around it only if it is
+// scoped.
 Value Interpreter::CallNamedBlock(const Node& block) {
   NUMOE_DCHECK(block.kind == Kind::kBlock);
   if (!Enter()) return {};
   Scopes saved = EnterClosure(block.names.empty() ? Scopes() : *Closure());
   const bool outside = rendering_.autoescape();
-  rendering_.set_autoescape(false);  // a block does not take over what stands around it
+  rendering_.set_autoescape(false);  // a block does not inherit the setting around it
   const Str text = Capture(block.blocks[0]);
   rendering_.set_autoescape(outside);
   LeaveClosure(std::move(saved));

@@ -1,10 +1,10 @@
-// Runs a parsed template on a set of variables.
+// Runs a parsed template with a set of variables.
 //
-// One Interpreter renders once. It runs the statements; expressions are its base's (jinja_evaluator.h). The
-// first error stops it, and Render reports it with its line (jinja_rendering.h). Bounded in steps, output
-// bytes and depth (limits::kTemplate*), so that no template or request can hang or grow the server. A block
-// renders where it stands, because there are no other templates to inherit from. The template and variables
-// are only read.
+// An Interpreter renders once. It runs the statements; its base class evaluates expressions
+// (jinja_evaluator.h). The first error stops it, and Render returns that error with its line
+// (jinja_rendering.h). Steps, output bytes and depth are bounded (limits::kTemplate*), so that no template or
+// request can hang the server or exhaust its memory. A block is rendered in its place, because there are no
+// other templates to inherit from. The template and variables are only read.
 #pragma once
 
 #include <map>

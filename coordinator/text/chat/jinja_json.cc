@@ -108,7 +108,7 @@ class JsonWriter {
         name = key.str()->text();
       } else if (key.list() != nullptr || key.object() != nullptr) {
         return false;
-      } else if (!Write(key, depth + 1, name)) {  // json.dumps spells other keys as their JSON
+      } else if (!Write(key, depth + 1, name)) {  // json.dumps writes other keys as their JSON
         return false;
       }
       JsonString(name, style_.ensure_ascii, out);

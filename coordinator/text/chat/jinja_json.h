@@ -1,6 +1,6 @@
-// Template values from JSON and as JSON: what a request holds, and what the filter tojson writes.
+// Translates the JSON of a request into template values, and template values into JSON for the filter tojson.
 //
-// As Python's json.dumps writes it, byte for byte. Bounded in depth and bytes. Pure functions.
+// The output equals that of Python's json.dumps, byte for byte. Bounded in depth and bytes. Pure functions.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,18 @@
 
 namespace numoe::text::jinja {
 
-/// JSON from the request: every string in it is untrusted.
+/// Returns the value for JSON of a request. Every string in it is untrusted.
 Value FromJson(const nlohmann::ordered_json& json);
 
 struct JsonStyle {
   bool ensure_ascii = false;
-  std::optional<std::string> indent;  // of each level; nullopt: one line
+  std::optional<std::string> indent;  // the indentation of a level; nullopt for a single line
   std::string item_separator = ", ";
   std::string key_separator = ": ";
   bool sort_keys = false;
 };
-/// json.dumps(value); nullopt for what JSON cannot hold (undefined, functions, generators) or is too much.
+/// Returns json.dumps(value); nullopt for values that JSON cannot contain (undefined, functions, generators),
+/// and for values beyond the limits.
 std::optional<std::string> ToJson(const Value& value, const JsonStyle& style);
 
 }  // namespace numoe::text::jinja

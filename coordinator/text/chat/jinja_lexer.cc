@@ -75,7 +75,8 @@ class Lexer {
     tokens_.push_back({TokenKind::kText, std::move(text), line_});
   }
 
-  // White space before a tag: all of it for '-', the line's indentation for blocks and comments unless '+'.
+  // Strips white space before a tag: all of it with '-'; the line's indentation before blocks and comments,
+  // unless there is a '+'.
   void StripBefore(char kind, char control, std::string& text) const {
     if (control == '-') {
       text.erase(text.find_last_not_of(kSpace) + 1);
@@ -87,7 +88,7 @@ class Lexer {
     }
   }
 
-  // White space behind a tag that ended with `control`.
+  // Skips white space after a tag that ended with `control`.
   void SkipAfter(bool block, char control) {
     if (control == '-') {
       while (at_ < source_.size() && kSpace.find(source_[at_]) != std::string_view::npos) Advance();
@@ -124,10 +125,10 @@ class Lexer {
 
   absl::Status ReadRaw() {
     const size_t open_end = source_.find("%}", at_);
-    NUMOE_CHECK(open_end != std::string::npos && open_end > 0) << "IsRaw has seen the end";
+    NUMOE_CHECK(open_end != std::string::npos && open_end > 0) << "IsRaw has found the end";
     const char open_control = source_[open_end - 1];
     AdvanceTo(open_end + 2);
-    SkipAfter(/*block=*/false, open_control);  // the line break behind {% raw %} is text
+    SkipAfter(/*block=*/false, open_control);  // the line break after {% raw %} is text
     size_t tag = at_;
     while (true) {
       tag = source_.find("{%", tag);
@@ -153,7 +154,7 @@ class Lexer {
     const bool block = kind == '%';
     tokens_.push_back({block ? TokenKind::kBlockBegin : TokenKind::kPrintBegin, "", line_});
     const std::string close = block ? "%}" : "}}";
-    int depth = 0;  // of brackets: "}}" inside a dict literal does not close the tag
+    int depth = 0;  // open brackets; "}}" inside a dict literal does not close the tag
     while (true) {
       while (at_ < source_.size() && kSpace.find(source_[at_]) != std::string_view::npos) Advance();
       if (at_ >= source_.size()) return Error(fmt::format("tag is not closed, expected {}", close));
@@ -198,7 +199,7 @@ class Lexer {
     return Error(fmt::format("unexpected character '{}'", c));
   }
 
-  // 0x1f, 0o17 and 0b11, with their prefix.
+  // Reads an integer with a prefix: 0x1f, 0o17 or 0b11.
   bool ReadPrefixed() {
     const char letter =
         at_ + 1 < source_.size() && source_[at_] == '0' ? static_cast<char>(source_[at_ + 1] | 0x20) : ' ';
@@ -221,7 +222,7 @@ class Lexer {
 
   absl::Status ReadNumber() {
     const size_t begin = at_;
-    // Behind a dot, an item's place: a.0.1 is no a.(0.1).
+    // After a dot comes the index of an item: a.0.1 is not a.(0.1).
     const bool place =
         !tokens_.empty() && tokens_.back().kind == TokenKind::kOperator && tokens_.back().text == ".";
     const auto digit_at = [&](size_t at) {

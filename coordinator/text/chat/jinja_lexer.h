@@ -1,8 +1,9 @@
-// Template source to tokens, with Jinja's white-space control under Hugging Face's settings.
+// Divides template source into tokens, with Jinja's white-space control and Hugging Face's settings.
 //
-// trim_blocks: the newline behind a block tag is dropped; lstrip_blocks: spaces before a block tag on its
-// line are dropped; '-' in a tag strips all white space on that side and '+' turns the settings off; one
-// trailing newline of the source is dropped; comments vanish; raw blocks are text. Errors give the line.
+// trim_blocks drops the newline after a block tag, and lstrip_blocks drops spaces between the beginning of a
+// line and a block tag. A '-' in a tag strips all white space on that side, and a '+' turns the settings off.
+// One newline at the end of the source is dropped, and so are comments; raw blocks are text. Errors give the
+// line.
 #pragma once
 
 #include <string>
@@ -29,7 +30,7 @@ enum class TokenKind : uint8_t {
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  std::string text;  // decoded for strings
+  std::string text;  // for strings without quotes and escapes
   int line = 1;
 };
 

@@ -1,4 +1,4 @@
-// Filters of lists, mappings and what else can be iterated.
+// Filters of lists, mappings and other values that can be iterated.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 namespace numoe::text::jinja {
 namespace {
 
-// What sorting and comparing look at: an attribute, or several with commas between them, or the item itself;
-// texts in lower case unless `case_sensitive`.
+// Returns the key of an item for sorting and comparing: an attribute, several with commas between them, or
+// the item itself. Text is in lower case unless `case_sensitive`.
 Value KeyOf(Rendering& in, const Value& item, const Value* attribute, bool case_sensitive) {
   Value key = attribute != nullptr && !attribute->none() ? Lookup(in, item, *attribute) : item;
   return key.str() != nullptr && !case_sensitive ? Value::Text(Lower(key.str()->text())) : key;
@@ -36,7 +36,7 @@ Value KeysOf(Rendering& in, const Value& item, const Value* attribute, bool case
   return Value::NewList(std::move(keys));
 }
 
-// In the order of `keys`, stable; fails where two cannot be compared.
+// Sorts items by `keys`; the sort is stable. Fails if two keys cannot be compared.
 List Sorted(Rendering& in, const List& items, const List& keys, bool reverse) {
   NUMOE_DCHECK_EQ(items.size(), keys.size());
   std::vector<size_t> order(items.size());
@@ -89,7 +89,8 @@ Value DictSortFilter(Rendering& in, const Value& v, const Arguments& args) {
   return Value::NewList(Sorted(in, *pairs.list(), keys, args.Flag(2, "reverse", false)));
 }
 
-// select, reject, selectattr, rejectattr: keep items for which a test (truth without one) is `wanted`.
+// select, reject, selectattr and rejectattr keep the items for which a test, or truth if there is none, is
+// `wanted`.
 Value Select(Rendering& in, const Value& v, const Arguments& args, bool by_attribute, bool wanted) {
   const size_t skip = by_attribute ? 1 : 0;
   if (args.positional.size() < skip)
@@ -143,7 +144,8 @@ Value UniqueFilter(Rendering& in, const Value& v, const Arguments& args) {
   for (const Value& item : Iterate(in, v)) {
     if (!in.Charge(1 + static_cast<int64_t>(out.size()))) return {};
     Value key = KeyOf(in, item, args.Get(1, "attribute"), args.Flag(0, "case_sensitive", false));
-    if (!Hashable(key)) return in.Fail(fmt::format("unique: {} cannot be told apart", TypeName(key)));
+    if (!Hashable(key))
+      return in.Fail(fmt::format("unique: items of type {} cannot be compared", TypeName(key)));
     if (std::any_of(keys.begin(), keys.end(), [&](const Value& seen) { return Equal(seen, key); })) continue;
     keys.push_back(std::move(key));
     out.push_back(item);
@@ -155,7 +157,7 @@ Value SumFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* attribute = args.Get(0, "attribute");
   const Value* start = args.Get(1, "start");
   Value total = start != nullptr ? *start : Value(int64_t{0});
-  if (total.str() != nullptr) return in.Fail("sum: texts are joined, not summed");
+  if (total.str() != nullptr) return in.Fail("sum: text cannot be summed; use join");
   for (const Value& item : Iterate(in, v)) {
     const Value x = attribute != nullptr && !attribute->none() ? Lookup(in, item, *attribute) : item;
     if (in.failed()) return {};
@@ -264,7 +266,7 @@ Value FirstFilter(Rendering& in, const Value& v, const Arguments&) {
 
 Value LastFilter(Rendering& in, const Value& v, const Arguments&) {
   if (v.IsSequence(Sequence::Kind::kGenerator))
-    return in.Fail("last: a generator is read from its beginning alone");
+    return in.Fail("last: a generator can only be read from its beginning; use list first");
   const List items = Iterate(in, v);
   if (items.empty()) return Undefined{"No last item, sequence was empty."};
   return items.back();

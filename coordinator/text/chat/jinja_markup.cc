@@ -15,8 +15,8 @@ struct Entity {
 constexpr Entity kEntities[] = {
     {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}};
 
-// What stands for itself in an entity that names a character: &lt; &#60; &#x3c; and the few names that Python
-// knows besides and that occur in practice.
+// Replaces entities by their characters: &lt; &#60; &#x3c; and a few other names that Python knows and that
+// occur in practice.
 std::string Unescaped(std::string_view text) {
   static constexpr std::pair<std::string_view, std::string_view> kNamed[] = {
       {"amp", "&"}, {"lt", "<"}, {"gt", ">"}, {"quot", "\""}, {"apos", "'"}, {"nbsp", "\u00a0"}};

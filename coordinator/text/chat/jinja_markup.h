@@ -1,6 +1,6 @@
-// Markup: text that is HTML already, and how other text becomes it.
+// Markup, which is text that is already HTML, and the escaping of other text.
 //
-// As MarkupSafe does it: & < > and both quotes are escaped, and markup is never escaped again. What the
+// Follows MarkupSafe: & < > and both quotes are escaped, and markup is never escaped again. Text that the
 // template wrote stays trusted. Pure functions.
 #pragma once
 
@@ -11,11 +11,12 @@
 
 namespace numoe::text::jinja {
 
-/// `text` as markup: itself if it is some, otherwise escaped.
+/// Returns `text` as markup: unchanged if it is markup, otherwise escaped.
 Str Escaped(const Str& text);
-/// Escaped even if it is markup.
+/// Returns `text` escaped, even if it is markup.
 Str EscapedAgain(const Str& text);
-/// Without comments and tags, white space in single spaces, entities read.
+/// Returns `text` without comments and tags, with single spaces as white space, and with entities replaced by
+/// their characters.
 std::string StripTags(std::string_view text);
 
 }  // namespace numoe::text::jinja

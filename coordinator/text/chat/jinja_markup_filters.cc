@@ -1,4 +1,4 @@
-// Filters of markup: what escapes, what says that text is escaped, and what takes tags away.
+// Filters of markup, which escape text, mark it as escaped, or remove tags.
 #include <fmt/format.h>
 
 #include "common/base/check.h"
@@ -58,7 +58,7 @@ Value XmlAttributesFilter(Rendering& in, const Value& v, const Arguments& args) 
   for (const auto& [key, value] : v.dict()->items) {
     if (value.none() || value.undefined()) continue;
     if (key.str() == nullptr || key.str()->text().find_first_of(" \t\n\r\f\v/>=") != std::string::npos)
-      return in.Fail(fmt::format("xmlattr: {} is no name of an attribute", Repr(key)));
+      return in.Fail(fmt::format("xmlattr: {} is not a valid name of an attribute", Repr(key)));
     if (!out.empty() || args.Flag(0, "autospace", true)) out.Append(Str(" ", true));
     out.Append(Escaped(*key.str()));
     NUMOE_DCHECK(!out.empty() || key.str()->empty());

@@ -1,7 +1,7 @@
-// Methods: of lists and mappings, and which part has those of the other values.
+// The methods of lists and mappings, and the dispatch to the methods of other values.
 //
-// Lists may be changed by append, extend and pop although Hugging Face's sandbox forbids it, because
-// published templates do so; whatever else changes a list or mapping is refused, as there.
+// Lists may be changed by append, extend and pop, although Hugging Face's sandbox forbids that, because
+// published templates do so. Other methods that change a list or mapping are refused, as in the sandbox.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -43,9 +43,9 @@ Value FloatFilter(Rendering& in, const Value& v, const Arguments& args) {
   return real ? Value(*real) : FallbackOf(args, 0.0);
 }
 
-// Half to even, in decimal, as Python rounds.
+// Rounds half to even, in decimal, like Python.
 double Rounded(double value, int64_t precision) {
-  static_assert(kFormatPrecisionMax >= 308, "FormatReal takes every precision that a double has");
+  static_assert(kFormatPrecisionMax >= 308, "FormatReal accepts every precision that a double has");
   if (!std::isfinite(value) || precision > 308) return value;
   if (precision >= 0)
     return std::strtod(FormatReal(value, 'f', static_cast<int>(precision), false).c_str(), nullptr);
@@ -68,7 +68,7 @@ Value RoundFilter(Rendering& in, const Value& v, const Arguments& args) {
   }
   const double scale = std::pow(10.0, static_cast<double>(std::clamp<int64_t>(*precision, -300, 300)));
   const double scaled = *number * scale;
-  if (!std::isfinite(scaled)) return in.Fail("round: a number without end");
+  if (!std::isfinite(scaled)) return in.Fail("round: the result is not a finite number");
   return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
 }
 

@@ -15,7 +15,7 @@ int DigitOf(char c) {
   return lower >= 'a' && lower <= 'z' ? lower - 'a' + 10 : 99;
 }
 
-// Without the underscores that stand between two digits; nullopt where one stands elsewhere.
+// Returns `text` without underscores between digits; nullopt if there is an underscore elsewhere.
 std::optional<std::string> WithoutUnderscores(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {

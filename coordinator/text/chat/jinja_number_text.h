@@ -1,6 +1,6 @@
-// Numbers that stand in text, as Python's int() and float() read them.
+// Reads numbers in text like Python's int() and float().
 //
-// White space at the ends, signs, underscores between digits, prefixes of bases. Pure functions.
+// Allows white space at the ends, signs, underscores between digits, and prefixes of bases. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace numoe::text::jinja {
 
 struct NumberText {
   std::optional<int64_t> integer;
-  bool beyond = false;  // an integer, but of more than 64 bits
+  bool beyond = false;  // the text is an integer of more than 64 bits
 };
 
-/// `base`: 2 to 36, or 0: the one that the prefix names.
+/// Reads an integer. `base` is 2 to 36, or 0 for the base of the prefix.
 NumberText ReadInteger(std::string_view text, int64_t base);
 std::optional<double> ReadReal(std::string_view text);
 

@@ -20,7 +20,7 @@ int64_t FloorDivide(int64_t a, int64_t b) {
   return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 
-// nullopt: the operation overflows or does not exist for integers.
+// Returns nullopt if the operation overflows or does not exist for integers.
 std::optional<Value> IntegerArithmetic(const std::string& op, int64_t a, int64_t b) {
   int64_t out = 0;
   if (op == "+") return __builtin_add_overflow(a, b, &out) ? std::nullopt : std::optional<Value>(out);
@@ -29,7 +29,7 @@ std::optional<Value> IntegerArithmetic(const std::string& op, int64_t a, int64_t
   if (b == 0 && op != "**") return std::nullopt;
   if (op == "/") return Value(static_cast<double>(a) / static_cast<double>(b));
   if (b == -1 && op == "%") return Value(int64_t{0});
-  if (b == -1 && op == "//") return IntegerArithmetic("-", 0, a);  // the one quotient that can overflow
+  if (b == -1 && op == "//") return IntegerArithmetic("-", 0, a);  // the only quotient that can overflow
   if (op == "//") return Value(FloorDivide(a, b));
   if (op == "%") return Value(a - FloorDivide(a, b) * b);
   if (op == "**" && b >= 0) {
@@ -57,7 +57,7 @@ std::optional<Value> FloatArithmetic(const std::string& op, double a, double b) 
   }
   if (b == 0) return std::nullopt;
   if (op == "/") return Value(a / b);
-  double rest = std::fmod(a, b);  // Python's divmod: the rest has the divisor's sign
+  double rest = std::fmod(a, b);  // as in Python's divmod, the remainder has the divisor's sign
   double quotient = (a - rest) / b;
   if (rest != 0 && (b < 0) != (rest < 0)) {
     rest += b;
@@ -69,7 +69,7 @@ std::optional<Value> FloatArithmetic(const std::string& op, double a, double b) 
   return Value(quotient == 0 ? std::copysign(0.0, a / b) : quotient - whole > 0.5 ? whole + 1 : whole);
 }
 
-// One of the two is markup: the other is escaped.
+// Joins two texts. If only one of them is markup, the other is escaped.
 Value JoinTexts(Rendering& in, const Str& a, const Str& b) {
   const bool markup = a.markup() || b.markup();
   Str text = markup ? Escaped(a) : a;
@@ -104,7 +104,7 @@ Value Repeat(Rendering& in, const Value& unit, int64_t times) {
   return unit.tuple() ? Value::NewTuple(std::move(items)) : Value::NewList(std::move(items));
 }
 
-// What + and * do with lists and tuples, and % with texts; nullopt where they are none of these.
+// Computes + and * of texts, lists and tuples, and % of texts; returns nullopt for other operands.
 std::optional<Value> SequenceOperator(Rendering& in, const std::string& op, const Value& a, const Value& b) {
   const auto repeats = [](const Value& v) {
     return v.str() != nullptr || v.plain_list() != nullptr || v.tuple();
@@ -123,7 +123,7 @@ std::optional<Value> SequenceOperator(Rendering& in, const std::string& op, cons
   return std::nullopt;
 }
 
-// How the part of a range prints that lies between two places.
+// Returns the printed form of a part of a range.
 std::string RangeLabel(const List& range, int64_t begin, int64_t end, int64_t step) {
   NUMOE_DCHECK_NE(step, 0);
   const int64_t first = range.empty() ? 0 : *AsInt(range.front());
@@ -132,7 +132,7 @@ std::string RangeLabel(const List& range, int64_t begin, int64_t end, int64_t st
   return gap * step == 1 ? bounds + ")" : fmt::format("{}, {})", bounds, gap * step);
 }
 
-// A generator gives what stands before the item, and the item, and never again.
+// Searching a generator consumes the items up to and including the found one.
 bool Contains(Rendering& in, const Value& container, const Value& item) {
   if (!container.IsSequence(Sequence::Kind::kGenerator)) {
     const List items = Iterate(in, container);
@@ -179,7 +179,7 @@ Value Slice(Rendering& in, const Value& base, const SliceBounds& bounds) {
   const int64_t end = step > 0 ? place(bounds.end, 0, size, size) : place(bounds.end, -1, size - 1, -1);
   List items;
   Str text;
-  // A step beyond 64 bits leads past the end in either direction.
+  // If adding the step overflows 64 bits, the slice has ended, in either direction.
   for (int64_t i = begin; step > 0 ? i < end : i > end;) {
     if (!in.Charge(1)) return {};
     if (list != nullptr) {

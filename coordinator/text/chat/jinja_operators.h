@@ -1,8 +1,8 @@
 // The operators of the template language: slices, signs, arithmetic, comparisons.
 //
-// Python's semantics on Jinja's values. Operands are values already: what is evaluated, and in which order,
-// is the Interpreter's business. What cannot be done fails the rendering with the types of the operands; what
-// grows with them is charged to it.
+// They have Python's semantics on Jinja's values. The Evaluator has evaluated the operands before and decides
+// their order. Impossible operations fail the rendering with the types of the operands; work that grows with
+// the operands is charged to the rendering.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 
 namespace numoe::text::jinja {
 
-/// What stands between the brackets; nullopt: nothing, or none.
+/// The bounds between the brackets; nullopt for a missing bound or none.
 struct SliceBounds {
   std::optional<int64_t> begin, end, step;
 };
 
-/// Whether `base` has parts in an order; otherwise fails.
+/// Whether `base` is a text, list, tuple or range; otherwise fails.
 bool CanSlice(Rendering& in, const Value& base);
-/// One of the bounds; fails where the value is neither an integer nor none.
+/// Returns the bound for `value`; fails if it is neither an integer nor none.
 std::optional<int64_t> SliceBound(Rendering& in, const Value& value);
 /// REQUIRES: CanSlice(base).
 Value Slice(Rendering& in, const Value& base, const SliceBounds& bounds);
 
-/// `op`: not, - or +.
+/// `op` is not, - or +.
 Value UnaryOperator(Rendering& in, const std::string& op, const Value& value);
-/// `op`: one that needs both operands, so neither `and` nor `or`.
+/// `op` is an operator that needs both operands, so neither `and` nor `or`.
 Value BinaryOperator(Rendering& in, const std::string& op, const Value& a, const Value& b);
-/// `op`: ==, !=, <, <=, >, >=, in or not in. False where it fails.
+/// `op` is ==, !=, <, <=, >, >=, in or not in. Returns false if it fails.
 bool ComparisonHolds(Rendering& in, const std::string& op, const Value& a, const Value& b);
 
 }  // namespace numoe::text::jinja

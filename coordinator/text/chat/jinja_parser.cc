@@ -10,7 +10,7 @@
 
 namespace numoe::text::jinja {
 namespace {
-// Statements; expressions are the base class's.
+// Parses statements; the base class parses expressions.
 class Parser : private ExpressionParser {
  public:
   explicit Parser(std::vector<Token> tokens) : ExpressionParser(std::move(tokens)) {}
@@ -23,7 +23,8 @@ class Parser : private ExpressionParser {
   }
 
  private:
-  // Statements up to a block tag whose name is in `ends`; that name is consumed, the rest of its tag is not.
+  // Parses statements up to a block tag whose name is in `ends`. Consumes that name, but not the rest of the
+  // tag.
   Block ParseBlock(std::initializer_list<std::string_view> ends) {
     const Depth depth(*this);
     Block block;
@@ -89,7 +90,7 @@ class Parser : private ExpressionParser {
     return node;
   }
 
-  // The rest of a tag, statements, and the tag `end`.
+  // Parses the rest of a tag, statements, and the tag `end`.
   void ParseBody(Node& node, std::string_view end) {
     ExpectBlockEnd();
     node.blocks.push_back(ParseBlock({end}));
@@ -127,7 +128,8 @@ class Parser : private ExpressionParser {
     ExpectBlockEnd();
     NUMOE_DCHECK(Failed() || node->blocks.size() == 1);
     const bool again = !blocks_.insert(node->text).second;
-    return again ? Fail("a block of another name: '" + node->text + "' is there already") : std::move(node);
+    return again ? Fail("a block with another name, because '" + node->text + "' is already defined")
+                 : std::move(node);
   }
 
   NodePtr ParseAutoescape() {
@@ -176,7 +178,7 @@ class Parser : private ExpressionParser {
     return node;
   }
 
-  // A name, several in parentheses, or an attribute of a namespace where that may be set.
+  // Parses a name, several names in parentheses, or, with `attributes`, an attribute of a namespace.
   NodePtr ParseTarget(bool attributes) {
     const Depth depth(*this);
     if (Failed()) return nullptr;
@@ -196,7 +198,7 @@ class Parser : private ExpressionParser {
     return target;
   }
 
-  // One target, or several with commas between them.
+  // Parses one target, or several with commas between them.
   NodePtr ParseTargets(bool attributes) {
     NodePtr first = ParseTarget(attributes);
     if (Failed() || !IsOp(",")) return first;
@@ -230,19 +232,19 @@ class Parser : private ExpressionParser {
       macro.names.push_back(ExpectName());
       const bool has_default = TakeOp("=");
       if (!has_default && !macro.args.empty() && macro.args.back() != nullptr)
-        Fail("a default: the parameter before has one");
+        Fail("a default value, because the parameter before has one");
       macro.args.push_back(has_default ? ParseExpression() : nullptr);
       if (!TakeOp(",")) break;
     }
     ExpectOp(")");
   }
 
-  // Body of a macro, up to the tag `end`.
+  // Parses the body of a macro up to the tag `end`.
   void ParseMacroBody(Node& macro, std::string_view end) {
     const MacroUses outside = std::exchange(uses_, 0);
     ParseBody(macro, end);
     macro.uses = std::exchange(uses_, uses_ | outside);
-    NUMOE_DCHECK_EQ(macro.names.size(), macro.args.size()) << "the interpreter takes them in pairs";
+    NUMOE_DCHECK_EQ(macro.names.size(), macro.args.size()) << "the interpreter uses them in pairs";
   }
 
   NodePtr ParseMacro() {
@@ -260,7 +262,7 @@ class Parser : private ExpressionParser {
     NodePtr caller = Make(Kind::kMacro);
     if (IsOp("(")) ParseParameters(*caller);
     node->args.push_back(ParseExpression());
-    if (!Failed() && node->args[0]->kind != Kind::kCall) return Fail("a call behind 'call'");
+    if (!Failed() && node->args[0]->kind != Kind::kCall) return Fail("a call after 'call'");
     ParseMacroBody(*caller, "endcall");
     ExpectBlockEnd();
     node->args.push_back(std::move(caller));
@@ -284,7 +286,7 @@ class Parser : private ExpressionParser {
     return node;
   }
 
-  std::set<std::string> blocks_;  // named ones
+  std::set<std::string> blocks_;  // the names of blocks
 };
 
 }  // namespace

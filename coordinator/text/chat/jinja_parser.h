@@ -1,6 +1,6 @@
-// Template source to syntax tree.
+// Parses template source into a syntax tree.
 //
-// Recursive descent with Jinja's precedences; nesting is bounded by limits::kTemplateDepthMax. Errors give
+// By recursive descent with Jinja's precedences; nesting is bounded by limits::kTemplateDepthMax. Errors give
 // the line, what was found and what was expected.
 #pragma once
 

@@ -1,4 +1,4 @@
-// text % args: conversions as C's printf has them, with Python's additions.
+// text % args, with the conversions of C's printf and Python's additions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ class PrintfFormatter {
     return in_.Fail("%: too few arguments");
   }
 
-  // A number or, for '*', the next argument.
+  // Reads a number; for '*' takes the next argument.
   std::optional<int64_t> ReadNumber() {
     if (at_ < text_.size() && text_[at_] == '*') {
       ++at_;
@@ -181,7 +181,7 @@ class PrintfFormatter {
   const std::string& text_;
   const Value& args_;
   size_t at_ = 0;
-  size_t next_ = 0;  // argument
+  size_t next_ = 0;  // the index of the next argument
 };
 
 }  // namespace

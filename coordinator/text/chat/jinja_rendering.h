@@ -1,9 +1,9 @@
-// Rendering: what one rendering of a template has used up, and its first error.
+// Rendering: the steps that a rendering of a template has used, and its first error.
 //
-// Everything that works on values is handed it, to fail and to pay: operators, accesses, filters, tests,
-// functions, methods. Only the first error counts, with the line that the Interpreter was at; after it
-// nothing is paid any more and what is computed is thrown away. Bounded in steps (limits::kTemplateStepsMax).
-// One thread.
+// Everything that works on values (operators, accesses, filters, tests, functions, methods) has it as an
+// argument, to report errors and to charge steps. Only the first error counts, with the line at which the
+// Interpreter was; after it no steps are charged, and results are discarded. The number of steps is bounded
+// (limits::kTemplateStepsMax). Belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ namespace numoe::text::jinja {
 
 class Rendering {
  public:
-  /// The line that errors name from now on.
+  /// Sets the line for later errors.
   void At(int line) { line_ = line; }
-  /// Returns undefined, for who has a value to return.
+  /// Records the error, if it is the first. Returns undefined, so that callers can return the result.
   Value Fail(const std::string& what);
-  /// False once something has failed, as do too many steps.
+  /// Counts steps; too many are an error. Returns false after any error.
   bool Charge(int64_t steps);
-  /// A step, and more for much text: what multiplies text calls it for each piece, before it holds all of
-  /// them.
+  /// Charges one step, and more for long text. Operations that multiply text call it for each piece, before
+  /// all pieces are in memory.
   bool ChargeText(size_t bytes) { return Charge(1 + static_cast<int64_t>(bytes / 64)); }
-  /// The same for text of a size that is known before it is made: fails where no output could hold it.
+  /// Charges text of a known size before it is made. Fails if the text is larger than any output may be.
   bool Room(size_t bytes);
-  /// Whether what is printed now is escaped.
+  /// Whether printed text is escaped at present.
   bool autoescape() const { return autoescape_; }
   void set_autoescape(bool autoescape) { autoescape_ = autoescape; }
 

@@ -100,11 +100,11 @@ std::string FloatRepr(double value) {
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[64];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific).ptr;
-  const std::string scientific(buffer, end);  // d.ddde+XX with the fewest digits that round-trip
+  const std::string scientific(buffer, end);  // d.ddde+XX with the fewest digits that identify the value
   const size_t e = scientific.find('e');
   NUMOE_CHECK_NE(e, std::string::npos) << scientific;
   const int exponent = std::stoi(scientific.substr(e + 1));
-  if (exponent < -4 || exponent >= 16) return scientific;  // Python writes the exponent with two digits, too
+  if (exponent < -4 || exponent >= 16) return scientific;  // Python also writes the exponent with two digits
   const auto fixed = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed).ptr;
   std::string text(buffer, fixed);
   if (text.find('.') == std::string::npos) text += ".0";

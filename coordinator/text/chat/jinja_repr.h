@@ -1,7 +1,8 @@
-// How values print: Python's str() and repr().
+// The printed forms of values: Python's str() and repr().
 //
-// Nested lists print no deeper than templates may nest, and no further than the bytes that a rendering may
-// have: what holds the same list many times would print without end. Pure functions.
+// Nested lists are printed only to the depth to which templates may be nested, and only up to the bytes of a
+// rendering's output, because a value that contains the same list many times could have an enormous printed
+// form. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,13 +11,13 @@
 
 namespace numoe::text::jinja {
 
-/// Python's str(): what printing writes.
+/// Python's str(), the text that printing writes.
 Str ToStr(const Value& value);
 /// Python's repr().
 std::string Repr(const Value& value);
 /// Python's repr() of a float.
 std::string FloatRepr(double value);
-/// Python's repr() of a string; `ascii`: as its ascii() writes it.
+/// Python's repr() of a string, or with `ascii` Python's ascii().
 std::string StringRepr(const std::string& text, bool ascii = false);
 
 }  // namespace numoe::text::jinja

@@ -21,7 +21,7 @@ struct SignedMethod {
   std::string_view signature;
 };
 
-// Without characters of `chars`.
+// Returns `s` without the characters of `chars` at its ends.
 Str StripCharacters(const Str& s, const std::string& chars, bool left, bool right) {
   std::vector<std::string_view> letters;
   ForEachCodePoint(chars, [&](int32_t, std::string_view letter) { letters.push_back(letter); });
@@ -72,7 +72,7 @@ Value SplitSpaces(const Str& s, int64_t max) {
   return Value::NewList(std::move(parts));
 }
 
-// All words, the first of them joined again as they stood.
+// Splits at white space from the right; the words beyond `max` remain one text, as they were.
 Value SplitSpacesFromRight(const Str& s, int64_t max) {
   const Value all = SplitSpaces(s, -1);
   const List& words = *all.list();
@@ -135,7 +135,7 @@ Value Replace(Rendering& in, const Str& s, const Arguments& args) {
   if (left < 0) left = INT64_MAX;
   Str out = Str().AsMarkup(s.markup());
   size_t begin = 0;
-  if (from.empty()) {  // Python puts the new text between all characters
+  if (from.empty()) {  // Python inserts the new text between all characters
     const std::vector<size_t> offsets = CodePointOffsets(s.text());
     for (size_t i = 0; i < offsets.size() && in.ChargeText(to.size()); ++i) {
       if (left-- > 0) out.Append(to);
@@ -154,10 +154,10 @@ Value Replace(Rendering& in, const Str& s, const Arguments& args) {
   return Value(std::move(out));
 }
 
-// Where start and end of find, count and startswith lie, in bytes.
+// The start and end arguments of find, count and startswith, in bytes.
 struct Window {
   size_t begin = 0, end = 0;
-  bool valid = false;  // begin is not behind end
+  bool valid = false;  // `begin` is at or before `end`
 };
 
 Window WindowOf(const Str& s, const Arguments& args, size_t first) {
@@ -272,7 +272,7 @@ Value Justify(Rendering& in, const Str& s, const Arguments& args, char align) {
   if (CodePointOffsets(with.text()).size() != 2)
     return in.Fail("center, ljust and rjust: expected one character to fill with");
   const int64_t missing = *width - static_cast<int64_t>(CodePointOffsets(s.text()).size()) + 1;
-  // Python's str.center puts the odd character to the left where the width is odd.
+  // If the width is odd, Python's str.center puts the odd character to the left.
   if (align != '^' || missing <= 0) return Padded(in, s, *width, align, with);
   const int64_t right = missing - missing / 2 - (missing & *width & 1);
   NUMOE_DCHECK(right >= 0 && right <= missing) << right;

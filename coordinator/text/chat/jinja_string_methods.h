@@ -1,7 +1,8 @@
 // The methods of strings: `text.name(arguments)`.
 //
-// Python's, on code points; of markup, MarkupSafe's, which give markup and escape their arguments. What makes
-// more text than was given is charged. encode, translate and maketrans are not among them.
+// They are Python's methods, on code points. The methods of markup follow MarkupSafe: they return markup and
+// escape their arguments. Methods that make more text than they are given are charged for it. encode,
+// translate and maketrans are not supported.
 #pragma once
 
 #include <string>

@@ -15,14 +15,14 @@ namespace {
 
 struct Test {
   bool (*run)(Rendering&, const Value&, const Arguments&);
-  std::string_view signature;  // TakesArguments
+  std::string_view signature;  // see TakesArguments
 };
 
 const Value& Other(const Arguments& args) {
   return args.positional.empty() ? args.keywords[0].second : args.positional[0];
 }
 
-// The rest of a division, as Python has it; fails where there is none.
+// Returns whether the remainder of a division, as in Python, is `rest`; fails if there is no remainder.
 bool RestIs(Rendering& in, const Value& v, const Value& by, int64_t rest) {
   const Value found = BinaryOperator(in, "%", v, by);
   return !in.failed() && Equal(found, Value(rest));
@@ -33,7 +33,8 @@ bool IsSequence(const Value& v) {
          v.undefined();
 }
 
-// `x is y`: numbers, texts and constants by their values, which is what Python mostly does with them, too.
+// Python's `x is y`. Numbers, text and constants are compared by their values, which mostly has the same
+// result as in Python.
 bool SameAs(const Value& a, const Value& b) {
   if (a.data.index() != b.data.index()) return false;
   if (a.plain_list() != nullptr || a.dict() != nullptr || a.sequence() != nullptr)

@@ -14,10 +14,10 @@
 namespace numoe::text::jinja {
 namespace {
 
-// Behind the last code point: numbers of bytes that are part of none.
+// Numbers from this one, above the last code point, are for bytes that are not part of a code point.
 constexpr int32_t kByteBase = 0x110000;
 
-// Digits that are no decimal ones: superscripts and digits in circles and brackets.
+// Digits that are not decimal: superscripts and digits in circles and brackets.
 constexpr std::pair<int32_t, int32_t> kOtherDigits[] = {
     {0xB2, 0xB3},     {0xB9, 0xB9},       {0x1369, 0x1371},   {0x19DA, 0x19DA},   {0x2070, 0x2070},
     {0x2074, 0x2079}, {0x2080, 0x2089},   {0x2460, 0x2468},   {0x2474, 0x247C},   {0x2488, 0x2490},
@@ -38,7 +38,7 @@ std::string TitleOf(int32_t point) {
   return special != nullptr ? std::string(special->title) : CodePointText(utf8proc_totitle(point));
 }
 
-// Sigma at the end of a word has a form of its own.
+// Returns whether the letter at `at` ends a word; there the lower-case sigma has another form.
 bool EndsWord(const std::vector<int32_t>& points, size_t at) {
   const auto ignorable = [](int32_t p) {
     return IsOneOf(p, {UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_LM,
@@ -47,9 +47,9 @@ bool EndsWord(const std::vector<int32_t>& points, size_t at) {
   };
   size_t before = at;
   while (before > 0 && ignorable(points[before - 1])) --before;
-  size_t behind = at + 1;
-  while (behind < points.size() && ignorable(points[behind])) ++behind;
-  return before > 0 && IsCased(points[before - 1]) && (behind >= points.size() || !IsCased(points[behind]));
+  size_t after = at + 1;
+  while (after < points.size() && ignorable(points[after])) ++after;
+  return before > 0 && IsCased(points[before - 1]) && (after >= points.size() || !IsCased(points[after]));
 }
 
 std::vector<int32_t> CodePointsOf(std::string_view text) {
@@ -59,7 +59,7 @@ std::vector<int32_t> CodePointsOf(std::string_view text) {
 }
 
 std::string LowerOf(const std::vector<int32_t>& points, size_t at) {
-  if (points[at] == 0x130) return "i\u0307";  // the only letter whose lower case is two
+  if (points[at] == 0x130) return "i\u0307";  // the only letter whose lower case has two code points
   if (points[at] == 0x3A3 && EndsWord(points, at)) return "\u03c2";
   return CodePointText(utf8proc_tolower(points[at]));
 }
@@ -116,7 +116,7 @@ void ForEachCodePoint(std::string_view text, absl::FunctionRef<void(int32_t, std
     utf8proc_int32_t point = 0;
     utf8proc_ssize_t length =
         utf8proc_iterate(bytes + at, static_cast<utf8proc_ssize_t>(text.size() - at), &point);
-    if (length <= 0) {  // no UTF-8: a byte stands for itself
+    if (length <= 0) {  // not UTF-8, so the byte is visited alone
       point = kByteBase + static_cast<unsigned char>(text[at]);
       length = 1;
     }

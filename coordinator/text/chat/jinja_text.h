@@ -1,8 +1,8 @@
-// Letter case, kinds of characters and white space, as Python's str has them.
+// Letter case, kinds of characters and white space, as in Python's str.
 //
-// Case mapping is Unicode's, with the letters that map to several (special_casing.h); utf8proc holds the
-// tables. isnumeric does not know the ideographs that stand for numbers. Text that is no UTF-8 is taken byte
-// by byte. Pure functions.
+// Case mapping follows Unicode, including letters that map to several letters (special_casing.h); utf8proc
+// has the tables. isnumeric does not recognise ideographs that mean numbers. Bytes that are not UTF-8 are
+// treated one by one. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,33 @@
 
 namespace numoe::text::jinja {
 
-/// Calls `visit(point, bytes)` for every code point, and for every byte of what is no UTF-8 with a number
-/// beyond them.
+/// Calls `visit(point, bytes)` for every code point, and for every byte that is not UTF-8, with a number
+/// above all code points.
 void ForEachCodePoint(std::string_view text, absl::FunctionRef<void(int32_t, std::string_view)> visit);
-/// UTF-8; the byte itself for what ForEachCodePoint gave for one, otherwise the replacement character.
+/// Returns the code point as UTF-8, or the byte for a number that ForEachCodePoint uses for a byte. Other
+/// numbers become the replacement character.
 std::string CodePointText(int32_t point);
 
 std::string Lower(std::string_view text);
 std::string Upper(std::string_view text);
-/// First letter of every word upper, the rest lower.
+/// Returns `text` with the first letter of every word in upper case and the others in lower case.
 std::string Title(std::string_view text);
-/// First letter upper, the rest lower.
+/// Returns `text` with the first letter in upper case and the others in lower case.
 std::string Capitalize(std::string_view text);
 std::string SwapCase(std::string_view text);
 std::string CaseFold(std::string_view text);
 bool IsLower(std::string_view text);
 bool IsUpper(std::string_view text);
-/// Whether repr() leaves it as it is.
+/// Whether repr() leaves the character unchanged.
 bool IsPrintable(int32_t point);
-/// Letters, numbers and the underscore: \w of Python's regular expressions.
+/// Whether the character is a letter, a number or the underscore (\w of Python's regular expressions).
 bool IsWord(int32_t point);
-/// The method `name` of str (isalpha, isdigit, ...); nullopt where it is none of these.
+/// Returns the result of the method `name` of str (isalpha, isdigit, ...); nullopt if there is no such
+/// method.
 std::optional<bool> IsKindOfText(std::string_view text, std::string_view name);
 
-/// Bytes of the white space (Python's str.isspace) that `text` begins with: of one character, 0 if none.
+/// Returns the number of bytes of the first character of `text` if it is white space (Python's str.isspace);
+/// 0 otherwise.
 size_t SpaceLength(std::string_view text);
 /// Python's strip, lstrip, rstrip.
 std::string_view StripSpace(std::string_view text, bool left, bool right);

@@ -1,4 +1,4 @@
-// Filters of text, and those that make text of any value.
+// Filters of text, and filters that turn any value into text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Value FromJsonFilter(Rendering& in, const Value& v, const Arguments&) {
   return FromJson(*json);
 }
 
-// Markup among the items or as the separator makes markup of all, but only where output is escaped.
+// If output is escaped and an item or the separator is markup, the result is markup.
 Value JoinFilter(Rendering& in, const Value& v, const Arguments& args) {
   const Value* given = args.Get(0, "d");
   const Value* attribute = args.Get(1, "attribute");
@@ -205,7 +205,7 @@ Value WordCountFilter(Rendering&, const Value& v, const Arguments&) {
 
 Value FormatFilter(Rendering& in, const Value& v, const Arguments& args) {
   if (!args.positional.empty() && !args.keywords.empty())
-    return in.Fail("format: takes arguments by place or by name, not both");
+    return in.Fail("format: expected arguments either by position or by name, not both");
   if (args.keywords.empty())
     return PrintfFormat(in, ToStr(v), Value::NewTuple(List(args.positional.begin(), args.positional.end())));
   auto names = std::make_shared<Dict>();
@@ -213,7 +213,7 @@ Value FormatFilter(Rendering& in, const Value& v, const Arguments& args) {
   return PrintfFormat(in, ToStr(v), Value(names));
 }
 
-// What pprint sorts: the keys of mappings.
+// Returns the value with the keys of mappings sorted, as pprint does.
 Value WithSortedKeys(const Value& v, int depth = 0) {
   if (depth > 100) return v;
   List items;
@@ -236,7 +236,7 @@ Value PrettyPrintFilter(Rendering& in, const Value& v, const Arguments&) {
   if (!in.ChargeText(text.size())) return {};
   if (CodePointOffsets(text).size() - 1 > kLineMax)
     return in.Fail(
-        fmt::format("pprint of more than one line of {} characters is not supported; tojson is", kLineMax));
+        fmt::format("pprint of more than one line of {} characters is not supported; use tojson", kLineMax));
   return Value::Text(text, /*trusted=*/false);
 }
 

@@ -1,7 +1,7 @@
-// TokenStream: where a Jinja parser stands in its tokens, and the first error it met.
+// TokenStream: the position of a Jinja parser in its tokens, and its first error.
 //
-// The first error is kept and everything returns from there on: a parse function may return nullptr only
-// then. Errors are InvalidArgument with the template's line, what was found and what was expected.
+// The first error is kept, and after it all parse functions return; only then may they return nullptr. Errors
+// are INVALID_ARGUMENT with the template's line, what was found and what was expected.
 #pragma once
 
 #include <fmt/format.h>

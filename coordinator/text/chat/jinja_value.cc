@@ -11,8 +11,9 @@
 namespace numoe::text::jinja {
 namespace {
 
-// Values whose holders are gone. They wait until the outermost holder's destructor lets go of them one by
-// one, because each would destroy what it holds inside its own destructor: a stack frame for each level.
+// Values whose containers are being destroyed. The destructor of the outermost container destroys them one by
+// one; otherwise each would destroy its contents inside its own destructor, with a stack frame for each
+// level.
 thread_local std::vector<Value>* waiting = nullptr;
 
 bool HoldsValues(const Value& value) {
@@ -226,7 +227,7 @@ std::optional<int> Compare(const Value& a, const Value& b, int depth) {
     if (AsInt(a) && AsInt(b)) return order(*AsInt(a), *AsInt(b));
     return order(*AsDouble(a), *AsDouble(b));
   }
-  // UTF-8 order is code point order.
+  // The order of UTF-8 is the order of code points.
   if (a.str() != nullptr && b.str() != nullptr) return order(a.str()->text(), b.str()->text());
   const bool lists = a.plain_list() != nullptr && b.plain_list() != nullptr;
   if ((!lists && !(a.tuple() && b.tuple())) || depth > limits::kTemplateDepthMax) return std::nullopt;

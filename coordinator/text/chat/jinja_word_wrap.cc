@@ -25,7 +25,8 @@ class Chunker {
  public:
   explicit Chunker(const Points& text) : text_(text) {}
 
-  // Where the chunk that begins at `begin` ends: white space, a word or a part of one, or a dash.
+  // Returns the end of the chunk that begins at `begin`. A chunk is white space, a word or a part of one, or
+  // a dash.
   size_t End(size_t begin, bool break_on_hyphens) const {
     NUMOE_DCHECK_LT(begin, text_.size());
     size_t end = begin;
@@ -47,13 +48,14 @@ class Chunker {
   bool LetterAt(size_t at) const { return at < text_.size() && IsLetterOfWord(text_[at]); }
   bool HyphenAt(size_t at) const { return at < text_.size() && text_[at] == '-'; }
 
-  // The hyphen at `at` parts a word: letters stand on either side of it.
+  // Returns whether a word may be broken at the hyphen at `at`, which needs letters on both sides.
   bool HyphenParts(size_t at) const {
     if (!HyphenAt(at) || at < 2 || !LetterAt(at - 1)) return false;
     const bool before = LetterAt(at - 2) || (at >= 3 && HyphenAt(at - 2) && LetterAt(at - 3));
     return before && LetterAt(at + 1) && (LetterAt(at + 2) || (HyphenAt(at + 2) && LetterAt(at + 3)));
   }
-  // Behind two or more hyphens that begin at `at` with a word behind them; `at` if there are none.
+  // Returns the end of a dash at `at`, which is two or more hyphens followed by a word; `at` if there is
+  // none.
   size_t DashEnd(size_t at) const {
     size_t end = at;
     while (HyphenAt(end)) ++end;
@@ -67,7 +69,7 @@ bool IsSpaceOnly(const Points& chunk) {
   return std::all_of(chunk.begin(), chunk.end(), [](int32_t p) { return SpaceLength(CodePointText(p)) > 0; });
 }
 
-// As much of the first chunk as fits, or all of it where words stay whole.
+// Moves the part of the first chunk that fits to the line, or the whole chunk if long words are not broken.
 void PlaceLongWord(std::deque<Points>& chunks, std::vector<Points>& line, size_t length,
                    const WrapStyle& style) {
   Points& chunk = chunks.front();

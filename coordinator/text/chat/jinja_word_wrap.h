@@ -1,7 +1,8 @@
-// Lines of at most a width, as Python's textwrap.wrap breaks them with the settings of the filter wordwrap.
+// Breaks text into lines of at most a width, like Python's textwrap.wrap with the settings of the filter
+// wordwrap.
 //
-// White space stays as it is but for what stands where a line breaks. Widths count code points. Linear in the
-// text but for words with many hyphens. A pure function.
+// White space is unchanged, except at the places where a line is broken. Widths count code points. The time
+// is linear in the text, except for words with many hyphens. A pure function.
 #pragma once
 
 #include <cstdint>

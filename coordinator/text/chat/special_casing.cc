@@ -8,7 +8,7 @@
 namespace numoe::text::jinja {
 namespace {
 
-// In the order of their code points.
+// Sorted by code point.
 constexpr SpecialCase kSpecialCases[] = {{0x00DF, "SS", "Ss"},
                                          {0x0149, "\u02bcN", "\u02bcN"},
                                          {0x01F0, "J\u030c", "J\u030c"},

@@ -1,7 +1,8 @@
-// Letters whose upper or title case is more than one letter: the German sharp s, ligatures, Greek with iota.
+// Letters whose upper or title case is more than one letter: the German sharp s, ligatures, Greek letters
+// with iota.
 //
-// Unicode's SpecialCasing.txt without conditions, as Python's str.upper and str.title apply it; every other
-// letter maps to one. A constant table; pure.
+// The unconditional entries of Unicode's SpecialCasing.txt, which Python's str.upper and str.title use; every
+// other letter maps to one letter. A constant table.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ struct SpecialCase {
   std::string_view upper, title;
 };
 
-/// nullptr: one letter maps to one.
+/// Returns the special case of a letter; nullptr if it maps to one letter.
 const SpecialCase* FindSpecialCase(int32_t point);
 
 }  // namespace numoe::text::jinja

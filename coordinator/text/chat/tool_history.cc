@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 bool IsResult(const ordered_json& message) {
-  NUMOE_DCHECK(message.is_object() && message.contains("role")) << "NormaliseMessages comes first";
+  NUMOE_DCHECK(message.is_object() && message.contains("role")) << "NormaliseMessages must be called first";
   return message["role"] == "tool";
 }
 
@@ -28,7 +28,7 @@ std::string Text(const ordered_json& object, const char* field) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : "";
 }
 
-// The calls of a message; an empty list where it has none.
+// Returns the calls of a message; an empty list if it has none.
 const ordered_json& CallsOf(const ordered_json& message) {
   static const ordered_json none = ordered_json::array();
   const auto it = message.find("tool_calls");
@@ -38,7 +38,7 @@ const ordered_json& CallsOf(const ordered_json& message) {
 }  // namespace
 
 int NextCallNumber(const ordered_json& messages) {
-  constexpr int kNumberMax = 1'000'000;  // a larger one is no counter
+  constexpr int kNumberMax = 1'000'000;  // a larger number is not a counter
   int made = 0, next = 0;
   for (const ordered_json& message : messages) {
     for (const ordered_json& call : CallsOf(message)) {
@@ -56,7 +56,7 @@ int NextCallNumber(const ordered_json& messages) {
 }
 
 void OrderToolResults(ordered_json& messages) {
-  std::map<std::string, int> place;  // of the last call with that id
+  std::map<std::string, int> place;  // by id: the place of the last call with that id
   int calls = 0;
   for (size_t begin = 0; begin < messages.size(); ++begin) {
     for (const ordered_json& call : CallsOf(messages[begin])) place[Text(call, "id")] = calls++;
@@ -77,7 +77,7 @@ void OrderToolResults(ordered_json& messages) {
 }
 
 void RewriteCallIds(ordered_json& messages, int first_number) {
-  std::map<std::string, std::string> canonical;  // the client's id -> ours; the last call with it counts
+  std::map<std::string, std::string> canonical;  // by the client's id: the new id of the last call with it
   std::deque<std::string> open;                  // calls without an answer, oldest first
   int number = first_number;
   for (ordered_json& message : messages) {
@@ -94,7 +94,7 @@ void RewriteCallIds(ordered_json& messages, int first_number) {
       continue;
     }
     if (CallsOf(message).empty()) continue;
-    open.clear();  // earlier calls that nobody answered stay so
+    open.clear();  // earlier calls without a result keep none
     for (ordered_json& call : message["tool_calls"]) {
       const std::string id =
           fmt::format("functions.{}:{}", call["function"]["name"].get<std::string>(), number++);

@@ -1,32 +1,32 @@
-// The tool calls and results of a conversation, brought into the form that a model has been trained on and
+// Translates the tool calls and results of a conversation into the form on which a model was trained and that
 // its template reads.
 //
-// Clients send ids of any origin, and results in any order. Kimi knows calls as functions.NAME:IDX, numbered
-// over the conversation, and calls badly after ids of another form; templates that print no ids tell results
-// apart by their order. Works on normalised messages (chat_messages.h). Pure functions.
+// Clients send ids of any origin, and results in any order. Kimi's ids are functions.NAME:IDX, numbered over
+// the conversation, and its calls get worse after ids of another form. If a template does not print ids,
+// results are matched by their order. Works on normalised messages (chat_messages.h). Pure functions.
 #pragma once
 
 #include "nlohmann/json.hpp"
 
 namespace numoe::text {
 
-/// The number for the next call: above the count of calls made and above every number in their ids.
+/// Returns the number for the next call, which is at least the count of earlier calls and above every number
+/// in their ids.
 int NextCallNumber(const nlohmann::ordered_json& messages);
 
-/// Results that follow each other come in the order of the calls they answer; unknown ids last, as they
-/// stood.
+/// Sorts successive results in the order of their calls. Results with unknown ids come last, in their order.
 void OrderToolResults(nlohmann::ordered_json& messages);
 
-/// Every call's id becomes functions.NAME:IDX, and so do the ids of the results that answer it. A result
-/// without a known id answers the first call that has no answer yet. `first_number`: the IDX of the first
-/// call, because earlier messages were left out.
+/// Replaces the ids of calls, and of their results, by functions.NAME:IDX. A result without a known id
+/// belongs to the first call that has no result yet. `first_number` is the IDX of the first call; it is not 0
+/// if earlier messages were left out.
 void RewriteCallIds(nlohmann::ordered_json& messages, int first_number = 0);
 
-/// A turn of calls alone has the content "" instead of null, for templates that search it (Qwen3's).
+/// Replaces null content of a turn that has only calls by "", for templates that search it (Qwen3's).
 void FillEmptyContent(nlohmann::ordered_json& messages);
 
-/// Arguments that are objects become JSON text, for templates that join them to text (DeepSeek's). False if
-/// there are none.
+/// Replaces arguments that are objects by JSON text, for templates that join them to text (DeepSeek's).
+/// Returns false if there are no such arguments.
 bool SpellArguments(nlohmann::ordered_json& messages);
 
 }  // namespace numoe::text

@@ -23,7 +23,7 @@ const ordered_json* Find(const ordered_json& object, const char* key) {
   return it == object.end() ? nullptr : &*it;
 }
 
-// Python's truth.
+// Returns whether Python would treat the value as true.
 bool Truthy(const ordered_json* value) {
   if (value == nullptr || value->is_null()) return false;
   if (value->is_boolean()) return value->get<bool>();
@@ -41,7 +41,7 @@ std::string Joined(const std::vector<std::string>& parts, std::string_view betwe
   return out;
 }
 
-// Each line a comment; empty ones stay empty.
+// Writes each line as a comment; empty lines stay empty.
 std::string Comment(const std::string& text, const std::string& indent) {
   std::string out;
   for (size_t begin = 0;;) {
@@ -79,7 +79,8 @@ std::string_view UnionMember(const ordered_json& type) {
   return {};
 }
 
-// The declared type of an enum's values, if there is one and it is of a kind that is checked.
+// Returns whether the values of an enum have its declared type, if there is one. A list of several types
+// other than null is refused.
 bool EnumFits(const ordered_json& schema) {
   const ordered_json* type = Find(schema, "type");
   if (type != nullptr && type->is_array()) {
@@ -100,8 +101,8 @@ bool EnumFits(const ordered_json& schema) {
   return true;
 }
 
-// One function's declaration. Reading a schema finds its definitions and what cannot be declared; writing
-// comes after that, because definitions may stand behind their use.
+// The declaration of a function. The schema is first read, to find its definitions and parts that cannot be
+// declared, and then written, because definitions may follow their use.
 class Declaration {
  public:
   std::optional<std::string> Write(const ordered_json& function) {
@@ -112,7 +113,7 @@ class Declaration {
     ReadObject(parameters);
     if (failed_) return std::nullopt;
     std::vector<std::string> parts;
-    const bool recursive = self_reference_;  // of the parameters themselves
+    const bool recursive = self_reference_;  // a reference to the parameters themselves
     if (recursive) parts.push_back("interface parameters {" + Lines(FieldsAsGiven(parameters)) + "}");
     const auto definitions = definitions_;
     for (const auto& [name, schema] : definitions) {
@@ -218,7 +219,7 @@ class Declaration {
         return "null";
       case Kind::kRef: {
         const auto name = schema["$ref"].get<std::string>();
-        NUMOE_DCHECK(name == "#" || name.starts_with(kDefinitions)) << "Read has refused others";
+        NUMOE_DCHECK(name == "#" || name.starts_with(kDefinitions)) << "Read refuses other references";
         return name == "#" ? "parameters" : name.substr(name.rfind('/') + 1);
       }
       case Kind::kAnyOf:
@@ -252,7 +253,8 @@ class Declaration {
 
   std::string Object(const ordered_json& schema, const std::string& indent) {
     const std::string inner = indent + std::string(kIndent);
-    std::vector<std::pair<bool, std::string>> names;  // (optional, name), in the order of writing
+    std::vector<std::pair<bool, std::string>>
+        names;  // (optional, name), in the order in which they are written
     if (const ordered_json* properties = Find(schema, "properties"); properties != nullptr) {
       for (const auto& [name, property] : properties->items())
         names.emplace_back(Optional(schema, name), name);
@@ -299,7 +301,7 @@ class Declaration {
     return out + indent + name + (optional ? "?" : "") + ": " + Type(schema, indent);
   }
 
-  // What stands above a field: its description, then its constraints, each with a line break.
+  // Writes the comments above a field: its description, then its constraints, each with a line break.
   std::string Comments(const ordered_json& schema, const std::string& indent) {
     const Kind kind = KindOf(schema);
     if (kind == Kind::kAny || kind == Kind::kNever) return "";
@@ -326,7 +328,8 @@ class Declaration {
     return text->is_string() ? Comment(text->get<std::string>(), indent) : "";
   }
 
-  std::vector<std::pair<std::string, const ordered_json*>> definitions_;  // in the order of finding
+  std::vector<std::pair<std::string, const ordered_json*>>
+      definitions_;  // in the order in which they were found
   bool self_reference_ = false;
   bool failed_ = false;
 };
@@ -344,7 +347,7 @@ ordered_json SortKeys(const ordered_json& value) {
   for (const auto& [key, member] : value.items()) members.emplace_back(key, &member);
   std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   ordered_json out = ordered_json::object();
-  // Without the look-up of [], which walks the object.
+  // Adds the members without operator[], whose look-up walks the object.
   auto& object = out.get_ref<ordered_json::object_t&>();
   for (const auto& [key, member] : members) object.emplace_back(key, SortKeys(*member));
   return out;

@@ -1,9 +1,9 @@
-// Tool declarations as Kimi-K2.5 has learnt to read them: TypeScript, not JSON.
+// Writes tool declarations as TypeScript, the form on which Kimi-K2.5 was trained, instead of JSON.
 //
-// The published tokeniser sorts the keys of tools and gives the template a variable tools_ts_str; the
-// template prints JSON where that is missing. Schemas that the published code refuses give no text here
-// either, byte for byte the same otherwise. Source: tool_declaration_ts.py published with Kimi-K2.5. Pure
-// functions.
+// The published tokeniser sorts the keys of tools and passes a variable tools_ts_str to the template; without
+// the variable the template prints JSON. For schemas that the published code refuses there is no text here
+// either; otherwise the text is the same, byte for byte. Source: tool_declaration_ts.py published with
+// Kimi-K2.5. Pure functions.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,11 @@
 
 namespace numoe::text {
 
-/// The same value with the keys of every object in order, as Kimi's tokenisers do before they render tools.
+/// Returns the value with the keys of every object sorted, as Kimi's tokenisers do before they render tools.
 nlohmann::ordered_json SortKeys(const nlohmann::ordered_json& value);
 
-/// `tools`: as in a request, keys sorted. "" if none of them is a function.
+/// Returns the declarations; "" if none of the tools is a function, nullopt if a schema is refused. `tools`
+/// has the form of a request, with sorted keys.
 std::optional<std::string> ToolsAsTypeScript(const nlohmann::ordered_json& tools);
 
 }  // namespace numoe::text

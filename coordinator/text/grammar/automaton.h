@@ -1,9 +1,10 @@
-// From expressions to deterministic automata over bytes, with calls of rules as extra symbols.
+// Translates expressions into deterministic automata over bytes, with calls of rules as extra symbols.
 //
-// Nfa is Thompson's construction; Determinise is the subset construction. A state of a Dfa leads on by bytes
-// (disjoint ranges) and by calls: (rule, state to return to). Calls make the whole a pushdown automaton,
-// whose run time is program.h. Machines, automata without calls, have the Boolean operations that string
-// constraints need. Exceeding a limit of GrammarLimits is RESOURCE_EXHAUSTED naming it. Pure; one thread.
+// Lower builds an Nfa (Thompson's construction); Determinise makes a Dfa of it (subset construction). The
+// edges of a Dfa's state are bytes (disjoint ranges) and calls (a rule, and the state to return to). With
+// calls the whole is a pushdown automaton, which program.h runs. Automata without calls are named machines;
+// they have the Boolean operations that string constraints need. Exceeding a limit of GrammarLimits is
+// RESOURCE_EXHAUSTED, and the error names the limit. Pure functions; objects belong to one thread.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct ByteEdge {
 
 struct CallEdge {
   RuleId rule = 0;
-  int32_t to = 0;  // where it goes on when the rule has matched
+  int32_t to = 0;  // the state after the rule has matched
 };
 
 struct DfaState {
@@ -36,7 +37,7 @@ struct DfaState {
   std::vector<CallEdge> calls;
 };
 
-/// State 0 is the start. No states at all: matches nothing.
+/// State 0 is the start. A Dfa without states matches nothing.
 struct Dfa {
   std::vector<DfaState> states;
   bool empty() const { return states.empty(); }
@@ -50,7 +51,7 @@ class Nfa {
     uint8_t low = 0, high = 0;
     int32_t to = 0;
     RuleId rule = 0;
-    int32_t next = -1;  // edge of the same state
+    int32_t next = -1;  // the next edge of the same state
   };
 
   int32_t AddState();
@@ -72,37 +73,39 @@ class Nfa {
   std::vector<Edge> edges_;
 };
 
-/// How rules are treated where an expression refers to them.
+/// How references to rules are translated.
 struct RuleTreatment {
-  std::vector<bool> inlined;   // by RuleId: its body is copied, instead of being called
-  std::vector<bool> nullable;  // by RuleId: it matches the empty text
+  std::vector<bool> inlined;   // [RuleId] whether the rule's body is copied instead of being called
+  std::vector<bool> nullable;  // [RuleId] whether the rule matches the empty text
 };
 
-/// Which rules match the empty text.
+/// Returns for each rule whether it matches the empty text.
 absl::StatusOr<std::vector<bool>> NullableRules(const Expressions& expressions, const GrammarLimits& limits);
 
-/// Adds what `expression` matches to `nfa`, from `from` on; the returned state is where it ends.
+/// Adds states to `nfa` that match `expression` after state `from`. Returns the state at the end of a match.
 absl::StatusOr<int32_t> Lower(const Expressions& expressions, ExprId expression, const RuleTreatment& rules,
                               const GrammarLimits& limits, Nfa& nfa, int32_t from);
 
 absl::StatusOr<Dfa> Determinise(const Nfa& nfa, int32_t start, int32_t accept, const GrammarLimits& limits);
 
-/// An expression without rules as a machine; anchors are resolved, as if the text were all there is.
+/// Translates an expression without rules into a machine. Anchors are resolved: the machine's input is the
+/// whole text.
 absl::StatusOr<std::shared_ptr<const Dfa>> CompileMachine(const Expressions& expressions, ExprId expression,
                                                           const GrammarLimits& limits);
 
 enum class Combination : uint8_t { kBoth, kFirstOnly };
-/// What both match, or what the first matches and the second does not. REQUIRES: no calls.
+/// Returns a machine for the texts that both match (kBoth), or that the first matches and the second does not
+/// (kFirstOnly). REQUIRES: no calls.
 absl::StatusOr<std::shared_ptr<const Dfa>> Combine(const Dfa& first, const Dfa& second, Combination how,
                                                    const GrammarLimits& limits);
 
 bool Matches(const Dfa& machine, std::string_view text);
 
-/// By state: can an end be reached, calling `productive` rules only?
+/// Returns for each state whether a final state can be reached from it by bytes and calls of `productive`
+/// rules.
 std::vector<bool> ReachesEnd(const Dfa& dfa, const std::vector<bool>& productive);
 
-/// Removes states from which no end can be reached, where only calls of `productive` rules can be used, and
-/// states that the start does not reach.
+/// Removes the states that are not in ReachesEnd, and those that the start does not reach.
 void Trim(Dfa& dfa, const std::vector<bool>& productive);
 
 }  // namespace numoe::text::grammar

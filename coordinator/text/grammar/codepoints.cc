@@ -9,7 +9,8 @@ namespace {
 
 constexpr uint32_t kSurrogateLow = 0xD800, kSurrogateHigh = 0xDFFF;
 
-// Within one encoded length: cuts the range until all bytes but one leading run are free from 80 to BF.
+// Divides a range of one encoded length until each part is a sequence of byte ranges: fixed bytes, then one
+// range, then bytes from 80 to BF.
 void SplitEncoded(uint32_t low, uint32_t high, int length,
                   absl::FunctionRef<void(const std::vector<ByteRange>&)> sequence) {
   NUMOE_DCHECK(low <= high && 1 <= length && length <= 4);

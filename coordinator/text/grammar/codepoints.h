@@ -1,8 +1,8 @@
-// CodepointSet: a set of Unicode scalar values, and how its members look as UTF-8 bytes.
+// CodepointSet: a set of Unicode scalar values, and its translation into UTF-8.
 //
-// Grammars speak of characters, the automaton reads bytes: a character class becomes a handful of sequences
-// of byte ranges that match exactly the UTF-8 of its members. Surrogates (U+D800..U+DFFF) are in no set.
-// Value type, no errors.
+// Grammars are about characters, but the automaton reads bytes. Therefore a character class is translated
+// into a few sequences of byte ranges that match exactly the UTF-8 of its members. No set contains surrogates
+// (U+D800..U+DFFF). A value type without errors.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ void ForEachUtf8Sequence(const CodepointSet& set,
 
 std::string EncodeUtf8(uint32_t codepoint);
 
-/// The next code point of valid UTF-8, and moves `at` behind it. REQUIRES: at < text.size(), text is valid.
+/// Returns the code point at `at` and moves `at` after it. REQUIRES: at < text.size(), `text` is valid UTF-8.
 uint32_t DecodeUtf8(std::string_view text, size_t& at);
 
 }  // namespace numoe::text::grammar

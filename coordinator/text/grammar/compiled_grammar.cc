@@ -26,7 +26,7 @@ absl::StatusOr<std::shared_ptr<const CompiledGrammar>> CompiledGrammar::Compile(
     const GrammarLimits& limits) {
   if (source.bytes() > limits.source_bytes) {
     return absl::ResourceExhaustedError(
-        fmt::format("the grammar has {} bytes, at most {}", source.bytes(), limits.source_bytes));
+        fmt::format("the grammar has {} bytes, expected at most {}", source.bytes(), limits.source_bytes));
   }
   NUMOE_CHECK(vocabulary != nullptr);
   grammar::Expressions expressions;
@@ -67,7 +67,8 @@ absl::Status GrammarState::FillMaskByWalking(absl::Span<uint64_t> mask) {
 absl::Status GrammarState::FinishMask(bool within_budget, absl::Span<uint64_t> mask) const {
   if (!within_budget || machine_.overflowed()) {
     return absl::ResourceExhaustedError(
-        "the grammar is too ambiguous: the text so far has too many derivations to follow");
+        "the grammar is too ambiguous: the text so far has too many derivations to follow; write the grammar "
+        "so that fewer rules match the same text");
   }
   if (!IsDone()) return absl::OkStatus();
   for (const TokenId end : end_tokens_) grammar::SetBit(mask, end);
@@ -91,7 +92,7 @@ bool GrammarState::Accept(TokenId token) {
   return true;
 }
 
-// Leaves a dead kernel behind where the grammar refuses.
+// Advances kernel_ over `bytes`. If the grammar refuses one of them, returns false, and kernel_ is dead.
 bool GrammarState::AcceptText(std::string_view bytes) {
   grammar::Kernel next;
   for (const char byte : bytes) {

@@ -13,7 +13,7 @@
 namespace numoe::text::grammar {
 namespace {
 
-using Subset = std::vector<int32_t>;  // sorted NFA states that lead on by a byte or a call, or accept
+using Subset = std::vector<int32_t>;  // sorted NFA states that have an edge for a byte or a call, or accept
 
 struct SubsetHash {
   size_t operator()(const Subset& subset) const {
@@ -47,7 +47,7 @@ class SubsetConstruction {
   }
 
  private:
-  // The state that stands for everything reachable from `states` without reading.
+  // Returns the state for the set of NFA states that are reachable from `states` without reading a byte.
   int32_t StateOf(const std::vector<int32_t>& states) {
     ++stamp_;
     stack_ = states;
@@ -90,7 +90,7 @@ class SubsetConstruction {
         if (edge.kind == Nfa::EdgeKind::kCall) calls_[edge.rule].push_back(edge.to);
       });
     }
-    // Between two neighbouring borders all bytes lead to the same set.
+    // All bytes between two neighbouring borders lead to the same set.
     std::bitset<257> borders;
     for (const ByteEdge& edge : bytes_) {
       borders.set(edge.low);
@@ -125,7 +125,7 @@ class SubsetConstruction {
   const GrammarLimits& limits_;
   Dfa dfa_;
   std::unordered_map<Subset, int32_t, SubsetHash> ids_;
-  std::vector<const Subset*> subsets_;  // by state; map nodes stay where they are
+  std::vector<const Subset*> subsets_;  // by state; the addresses of map nodes do not change
   size_t items_ = 0;
   std::vector<uint32_t> seen_;
   uint32_t stamp_ = 0;
@@ -174,7 +174,7 @@ absl::StatusOr<std::shared_ptr<const Dfa>> Combine(const Dfa& first, const Dfa& 
     if (pairs.size() > limits.dfa_states) return TooManyStates(limits);
     const auto [a, b] = pairs[i];
     NUMOE_CHECK(first.states[static_cast<size_t>(a)].calls.empty())
-        << "only automata without calls are combined";
+        << "only automata without calls can be combined";
     std::vector<ByteEdge> edges;
     for (const ByteEdge& edge : first.states[static_cast<size_t>(a)].bytes) {
       for (unsigned low = edge.low; low <= edge.high;) {

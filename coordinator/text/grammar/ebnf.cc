@@ -78,12 +78,12 @@ class EbnfParser {
   }
   std::string TakeName() {
     const size_t begin = at_;
-    // A name does not begin with '.', which stands for any character.
+    // A name does not begin with '.', which means any character.
     while (IsNameByte(Peek()) && (at_ > begin || Peek() != '.')) ++at_;
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  // Does a rule begin here?
+  // Returns whether a rule begins here.
   bool AtRule() {
     const size_t begin = at_;
     const bool named = !TakeName().empty();
@@ -120,7 +120,7 @@ class EbnfParser {
     e_.SetBody(rule, WithoutLeftRecursion(rule, alternatives));
   }
 
-  // a ::= a x | y means y followed by any number of x.
+  // Translates left recursion: a ::= a x | y means y followed by any number of x.
   ExprId WithoutLeftRecursion(RuleId rule, const std::vector<std::vector<ExprId>>& alternatives) {
     std::vector<ExprId> begins, continues;
     for (const std::vector<ExprId>& parts : alternatives) {
@@ -180,7 +180,8 @@ class EbnfParser {
     return e_.Repeat(element, *min, *max);
   }
 
-  // Does an operator come next? Space before it is skipped: no rule begins with one.
+  // Returns whether an operator comes next. White space before it is skipped, because no rule begins with an
+  // operator.
   bool AtOperator() {
     const size_t begin = at_;
     SkipSpace();
@@ -236,12 +237,12 @@ class EbnfParser {
     std::vector<CodepointRange> ranges;
     while (!Done() && Peek() != ']') {
       const uint32_t low = TakeCharacter();
-      if (Done()) break;  // an escape that does not exist, or the end of the text
+      if (Done()) break;  // an unknown escape, or the end of the text
       uint32_t high = low;
       if (Peek() == '-' && Peek(1) != ']' && at_ + 1 < text_.size()) {
         ++at_;
         high = TakeCharacter();
-        if (high < low) return Fail("a class whose range ends before it begins");
+        if (high < low) return Fail("a class with a range that ends before it begins");
       }
       ranges.push_back({low, high});
     }
@@ -253,7 +254,7 @@ class EbnfParser {
     return e_.Chars(negated ? set.Complement() : set);
   }
 
-  // A character of a literal or class. REQUIRES: !Done().
+  // Reads a character of a literal or class. REQUIRES: !Done().
   uint32_t TakeCharacter() {
     NUMOE_DCHECK(!Done());
     if (!Take("\\")) return DecodeUtf8(text_, at_);
@@ -271,7 +272,7 @@ class EbnfParser {
     }
     if (Done() || isalnum(static_cast<unsigned char>(name)) != 0 ||
         static_cast<unsigned char>(name) >= 0x80) {
-      Fail("an escape that does not exist; write character classes as ranges");
+      Fail("an unknown escape; write character classes such as \\d as ranges");
       return 0;
     }
     ++at_;
@@ -290,7 +291,7 @@ class EbnfParser {
       value = value * 16 + static_cast<uint32_t>(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
     }
     if (value > kCodepointMax || (value >= 0xD800 && value < 0xE000)) {
-      Fail("an escape that names no character");
+      Fail("an escape that does not name a character");
       return 0;
     }
     return value;
@@ -303,7 +304,7 @@ class EbnfParser {
   size_t depth_ = 0;
   absl::Status error_;
   std::map<std::string, RuleId> rules_;
-  std::map<std::string, size_t> first_use_;  // by name: where
+  std::map<std::string, size_t> first_use_;  // by the rule's name: the offset of its first use
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ void ForbiddenWords::Add(const std::string& word) {
   nodes_[static_cast<size_t>(at)].ends = true;
 }
 
-// Shorter texts first: a fallback is always shorter.
+// Sets the fallbacks in the order of the texts' lengths, because a fallback is always shorter.
 void ForbiddenWords::Link() {
   std::vector<State> queue = {kStart};
   for (size_t i = 0; i < queue.size(); ++i) {
@@ -47,7 +47,7 @@ void ForbiddenWords::Link() {
   NUMOE_CHECK_EQ(queue.size(), nodes_.size());
 }
 
-// kStart: none, for nothing leads back to it.
+// Returns kStart if there is no child, since kStart is never a child.
 ForbiddenWords::State ForbiddenWords::Child(State state, uint8_t byte) const {
   for (const auto& [label, child] : nodes_[static_cast<size_t>(state)].children)
     if (label == byte) return child;
@@ -62,8 +62,8 @@ ForbiddenWords::State ForbiddenWords::Step(State state, uint8_t byte) const {
   }
 }
 
-// The vocabulary's tokens that complete a word. `from_before`: of words that began before the token alone, so
-// that little of the vocabulary is visited.
+// Visits the vocabulary's tokens that complete a word. With `from_before`, only words that began before the
+// token count, so that only a small part of the vocabulary is visited.
 template <typename Visit>
 void ForbiddenWords::Walk(State start, bool from_before, Visit visit) const {
   const absl::Span<const GrammarVocabulary::Node> nodes = vocabulary_->nodes();

@@ -1,10 +1,10 @@
-// ForbiddenWords: which tokens would complete a word that a text must not contain.
+// ForbiddenWords: finds the tokens that would complete a word that a text must not contain.
 //
-// An Aho-Corasick automaton over the words' bytes follows the text; a token is forbidden where its bytes
-// would lead it through the end of a word, whether the word began in this token or before it. So no word is
-// in the text, however it is cut into tokens and whatever stands beside it. Where no grammar demands
-// otherwise there is always a token left: a word is not completed by every byte. Built once for a request,
-// then immutable and thread-safe; the state belongs to its text.
+// An Aho-Corasick automaton over the words' bytes follows the text. A token is forbidden if its bytes would
+// lead the automaton through the end of a word, whether the word began in this token or before it. Therefore
+// the text contains none of the words, however it is divided into tokens and whatever is beside a word.
+// Without a grammar that demands otherwise a token is always left, because no state has a word completed by
+// every byte. Built once for a request, then immutable and thread-safe; a state belongs to its text.
 #pragma once
 
 #include <memory>
@@ -24,14 +24,15 @@ class ForbiddenWords {
   using State = int32_t;
   static constexpr State kStart = 0;
 
-  /// REQUIRES: words, none of them empty.
-  /// `names`: control tokens that are forbidden as well, because they would show as text with such a word.
+  /// `names` are control tokens that are forbidden, too, because their text in the answer would have such a
+  /// word. REQUIRES: at least one word, and no empty word.
   ForbiddenWords(const std::vector<std::string>& words, std::shared_ptr<const GrammarVocabulary> vocabulary,
                  std::vector<TokenId> names = {});
 
-  /// Calls `forbid` for every token that completes a word behind a text in `state`; for some of them twice.
+  /// Calls `forbid` for every token that would complete a word after a text in `state`, for some of them
+  /// twice.
   void ForEachForbidden(State state, absl::FunctionRef<void(TokenId)> forbid) const;
-  /// Behind a token more. A control token is not text, and begins one anew.
+  /// Returns the state after another token. A control token is not text: the state after it is kStart.
   State Next(State state, TokenId token) const;
 
   const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
@@ -39,9 +40,9 @@ class ForbiddenWords {
  private:
   struct Node {
     std::vector<std::pair<uint8_t, State>> children;
-    State fallback = kStart;  // the longest proper end of its text that begins a word
+    State fallback = kStart;  // the node of the longest proper end of this node's text that begins a word
     int depth = 0;
-    bool ends = false;  // its text ends with a word
+    bool ends = false;  // this node's text ends with a word
   };
 
   State Child(State state, uint8_t byte) const;
@@ -53,7 +54,7 @@ class ForbiddenWords {
 
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  std::vector<TokenId> always_;  // names, and tokens that have a whole word in them
+  std::vector<TokenId> always_;  // the names, and the tokens that contain a whole word
 };
 
 }  // namespace numoe::text

@@ -25,7 +25,8 @@ absl::StatusOr<RuleId> TranslateRegex(std::string_view text, const GrammarLimits
 absl::StatusOr<RuleId> TranslateChoice(std::string_view text, Expressions& expressions) {
   ASSIGN_OR_RETURN(const nlohmann::ordered_json choices, ParseBoundedJson(text));
   if (!choices.is_array() || choices.empty())
-    return absl::InvalidArgumentError("the choices are not a list of one or more strings");
+    return absl::InvalidArgumentError(
+        "the choices are not a list of one or more strings, as in [\"yes\", \"no\"]");
   std::vector<ExprId> parts;
   for (size_t i = 0; i < choices.size(); ++i) {
     if (!choices[i].is_string())

@@ -1,8 +1,8 @@
-// The front ends: from each kind of source to expressions.
+// The front ends, which translate each kind of source into expressions.
 //
-// They check the source against the limits of its size and nesting and say in their errors where in it the
-// trouble is; whether the result has a sensible size, and matches anything at all, is found when it is made
-// into a program. Pure; one thread.
+// They check the size and the nesting of the source; their errors name the place of the problem in it.
+// Whether the result is too large, or matches nothing, is found when it is translated into a program. Pure
+// functions.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -11,19 +11,19 @@
 
 namespace numoe::text::grammar {
 
-/// Any of the below. The returned rule matches what the source describes.
+/// Translates a source of any kind. The returned rule matches the texts that the source describes.
 absl::StatusOr<RuleId> Translate(const GrammarSource& source, const GrammarLimits& limits,
                                  Expressions& expressions);
 
-/// JSON Schema, drafts 7 to 2020-12; CONTRACT.md lists what is supported.
+/// Translates JSON Schema, drafts 7 to 2020-12; CONTRACT.md lists what is supported.
 absl::StatusOr<RuleId> TranslateJsonSchema(std::string_view text, const GrammarLimits& limits,
                                            Expressions& expressions);
 
-/// vLLM's and SGLang's structural tags, as JSON; CONTRACT.md lists the formats.
+/// Translates vLLM's and SGLang's structural tags, as JSON; CONTRACT.md lists the formats.
 absl::StatusOr<RuleId> TranslateStructuralTag(std::string_view text, const GrammarLimits& limits,
                                               Expressions& expressions);
 
-/// EBNF; CONTRACT.md has the dialect.
+/// Translates EBNF; CONTRACT.md describes the dialect.
 absl::StatusOr<RuleId> TranslateEbnf(std::string_view text, const GrammarLimits& limits,
                                      Expressions& expressions);
 

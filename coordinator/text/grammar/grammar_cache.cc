@@ -32,7 +32,7 @@ std::shared_ptr<const CompiledGrammar> GrammarCache::Find(const GrammarSource& s
   return found->second->grammar;
 }
 
-// The newest stays, whatever its size.
+// The newest grammar is kept, whatever its size.
 void GrammarCache::DropOldest() {
   size_t bytes = 0;
   for (const Entry& entry : entries_) bytes += entry.grammar->bytes() + entry.source.bytes();

@@ -1,8 +1,8 @@
-// GrammarCache: compiled grammars by source, so that requests with the same schema compile it once.
+// GrammarCache: compiled grammars by source, so that requests with the same schema compile it only once.
 //
-// Least recently used ones are dropped when all together take more than `bytes_max`; requests that still hold
-// one keep it. Errors are not remembered. Thread-safe; compiles without holding the lock, so two requests
-// that bring the same new source at once may both compile it.
+// If all grammars together take more than `bytes_max`, the least recently used ones are removed; requests
+// that still hold one keep it. Errors are not cached. Thread-safe; Get compiles without holding the lock, so
+// two requests that bring the same unknown source at the same time may both compile it.
 #pragma once
 
 #include <list>

@@ -6,7 +6,8 @@
 namespace numoe::text::grammar {
 namespace {
 
-constexpr int64_t kCopiesSizeMax = 4'000;  // states of all copies of a rule, roughly; of one copy: no limit
+constexpr int64_t kCopiesSizeMax =
+    4'000;  // approximate states of all copies of a rule; a single copy has no limit
 constexpr int64_t kHuge = 1'000'000'000;
 
 class Inlining {
@@ -21,8 +22,8 @@ class Inlining {
         size_(expressions.size(), -1),
         seen_(expressions.size(), -1) {}
 
-  // A depth-first search over calls. A rule that a cycle closes on stays a call, which cuts every cycle; the
-  // others are settled when all that they call is.
+  // A depth-first search over calls. The rule at which a cycle of calls closes is called, which breaks the
+  // cycle. The other rules are decided after all rules that they call.
   std::vector<bool> Choose(RuleId root) {
     CountUses(root);
     Open(root);
@@ -55,7 +56,7 @@ class Inlining {
   void Open(RuleId rule) {
     const auto index = static_cast<size_t>(rule);
     colour_[index] = kOpen;
-    // Copies of copies of copies would be lowered deeper than the nesting limit allows.
+    // Copies within copies would otherwise be lowered more deeply than the nesting limit allows.
     const bool deep = visits_.size() % (limits_.nesting / 4 + 1) == limits_.nesting / 4;
     inlined_[index] = !rules_[index].shared && !deep;
     visits_.push_back({rule, Callees(rule)});
@@ -90,7 +91,7 @@ class Inlining {
     std::fill(seen_.begin(), seen_.end(), -1);
   }
 
-  // States that an expression takes, about.
+  // Returns the approximate number of states that an expression takes.
   int64_t Size(ExprId id) {
     int64_t& size = size_[static_cast<size_t>(id)];
     if (size >= 0) return size;
@@ -110,7 +111,8 @@ class Inlining {
   std::vector<Colour> colour_;
   std::vector<int64_t> uses_;  // by RuleId
   std::vector<int64_t> size_;  // by ExprId
-  std::vector<RuleId> seen_;   // by ExprId: the last rule whose callees were looked for there
+  std::vector<RuleId>
+      seen_;  // by ExprId: the last rule for which the callees in that expression were collected
   std::vector<Visit> visits_;
 };
 

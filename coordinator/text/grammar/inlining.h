@@ -1,7 +1,8 @@
-// Which rules of a grammar are copied to where they are used, instead of being called.
+// Chooses the rules of a grammar that are copied into their users instead of being called.
 //
-// A copied rule costs no call and no return, and no token crosses its border, so masks are known in advance.
-// Copied are rules that do not recur, are not marked as shared, and whose copies together stay small. Pure.
+// A copied rule costs no call and no return, and no token extends across its end, so masks are known in
+// advance. A rule is copied if it is not recursive, not marked as shared, and its copies together are small.
+// A pure function.
 #pragma once
 
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace numoe::text::grammar {
 
-/// By RuleId; what `root` does not lead to is unspecified. `root` itself is not inlined.
+/// Returns for each RuleId whether it is inlined. Rules that `root` does not use have unspecified values.
+/// `root` itself is not inlined.
 std::vector<bool> ChooseInlined(const Expressions& expressions, RuleId root, const GrammarLimits& limits);
 
 }  // namespace numoe::text::grammar

@@ -5,7 +5,7 @@
 namespace numoe::text::grammar {
 namespace {
 
-// Years 0001 to 9999; 29 February in leap years only.
+// Years are 0001 to 9999; 29 February is valid only in leap years.
 const std::string kYear = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])";
 const std::string kLeapYear =
     "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)";

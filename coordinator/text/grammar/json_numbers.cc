@@ -14,12 +14,12 @@
 namespace numoe::text::grammar {
 namespace {
 
-constexpr int kExponentMax = 400;  // beyond every double
+constexpr int kExponentMax = 400;  // larger than that of any double
 constexpr int kMultipleMax = 1'000;
-// Readers that hold numbers as doubles tell all numbers of so many digits apart.
+// Doubles distinguish all numbers with at most this number of digits.
 constexpr size_t kDigitsMax = 15;
 
-// Digit strings without sign and leading zeros.
+// Compares strings of digits without a sign or leading zeros.
 int CompareDigits(const std::string& a, const std::string& b) {
   NUMOE_DCHECK(!a.empty() && !b.empty());
   if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
@@ -49,19 +49,20 @@ int CompareMagnitude(const Decimal& a, const Decimal& b) {
   return a.fraction.compare(b.fraction);
 }
 
-// Expressions for magnitudes: numbers without sign.
+// Makes expressions for magnitudes, which are numbers without a sign.
 class Magnitudes {
  public:
   explicit Magnitudes(Expressions& e)
       : e_(e), digit_(Between('0', '9')), any_(e.Repeat(digit_, 0, kUnbounded)) {}
 
-  // Whole numbers from `low` to `high`, or without end.
+  // Whole numbers from `low` to `high`; without an upper bound if there is no `high`.
   ExprId Whole(const std::string& low, const std::optional<std::string>& high) {
     if (high.has_value() && CompareDigits(*high, low) < 0) return e_.Never();
     std::vector<ExprId> parts;
     if (high.has_value() && high->size() == low.size()) return SameLength(low, *high);
     parts.push_back(SameLength(low, std::string(low.size(), '9')));
-    const int shortest = static_cast<int>(low.size());  // digits after the first of anything longer
+    const int shortest =
+        static_cast<int>(low.size());  // the least number of digits after the first in longer ones
     const int longest = high.has_value() ? static_cast<int>(high->size()) - 2 : kUnbounded;
     if (longest == kUnbounded || shortest <= longest)
       parts.push_back(e_.Sequence({Between('1', '9'), e_.Repeat(digit_, shortest, longest)}));
@@ -69,11 +70,11 @@ class Magnitudes {
     return e_.Choice(parts);
   }
 
-  // Decimals of at least, or more than, `bound`.
+  // Decimals of at least `bound`, or of more than `bound` if `exclusive`.
   ExprId AtLeast(const Decimal& bound, bool exclusive) {
     const ExprId fraction = e_.Optional(e_.Sequence({e_.Literal("."), digit_, any_}));
     const ExprId some = e_.Sequence({any_, Between('1', '9'), any_});  // more than zero
-    std::vector<ExprId> after;  // the fraction, where the whole parts are equal
+    std::vector<ExprId> after;  // alternatives for the fraction if the whole parts are equal
     if (bound.fraction.empty()) {
       after.push_back(exclusive ? e_.Sequence({e_.Literal("."), some}) : fraction);
     } else {
@@ -134,7 +135,7 @@ class Magnitudes {
   const ExprId any_;
 };
 
-// Bounds on a magnitude; what is on the other side of zero is cut off.
+// Bounds on a magnitude. The numbers on the other side of zero are left out.
 struct MagnitudeBounds {
   Decimal low = {.whole = "0"};
   bool low_exclusive = false;
@@ -142,12 +143,13 @@ struct MagnitudeBounds {
   bool high_exclusive = false;
 };
 
-// The values of one sign within `bounds`, by magnitude; nothing if there are none.
+// Returns the bounds on the magnitude of the values with one sign; nullopt if no value of that sign is within
+// `bounds`.
 std::optional<MagnitudeBounds> OneSide(const NumberBounds& bounds, bool negative) {
   const std::optional<Decimal>& near = negative ? bounds.high : bounds.low;
   const std::optional<Decimal>& far = negative ? bounds.low : bounds.high;
   MagnitudeBounds side;
-  side.low_exclusive = negative;  // no negative zero
+  side.low_exclusive = negative;  // excludes negative zero
   if (near.has_value() && near->negative == negative && !near->IsZero()) {
     side.low = *near;
     side.low_exclusive = negative ? bounds.high_exclusive : bounds.low_exclusive;
@@ -215,8 +217,8 @@ absl::StatusOr<ExprId> Range(Expressions& e, const NumberBounds& bounds, bool fr
   return e.Choice(parts);
 }
 
-// Decimal numbers that `multiple` divides: the remainder of the digits read so far, scaled so that the
-// multiple is whole, and how many digits came after the point.
+// An automaton for the decimal numbers that `multiple` divides. Its states are the remainder of the digits
+// read so far, scaled so that the multiple is a whole number, and the number of digits after the point.
 class MultipleMachine {
  public:
   MultipleMachine(int multiple, int scale, bool fractions)
@@ -236,7 +238,8 @@ class MultipleMachine {
   }
 
  private:
-  // Places in the number; a fraction of n digits is kPoint + n, more digits than matter stay at the last.
+  // Places in the number. kPoint + n is the place after n digits of the fraction; digits that no longer
+  // matter stay in the last place.
   enum Place { kStart, kMinus, kZero, kWhole, kPoint };
 
   int32_t At(int place, int remainder) {

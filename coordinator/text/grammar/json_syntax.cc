@@ -18,10 +18,10 @@ const CodepointSet& Escaped() {
   return set;
 }
 
-// A model that has lost its way repeats digits for ever; no number that means something has more.
+// A model that degenerates can repeat digits without end. No meaningful number has more digits than this.
 constexpr int kNumberDigitsMax = 40;
 constexpr int kScaledDigitsMax = 9;  // before an exponent of up to 299
-static_assert(kScaledDigitsMax + 299 <= 308, "of which doubles are finite");
+static_assert(kScaledDigitsMax + 299 <= 308, "such numbers are finite doubles");
 
 CodepointSet HexDigits(std::string_view digits) {
   std::vector<CodepointRange> ranges;
@@ -99,7 +99,7 @@ ExprId JsonSyntax::Integer() {
   return expressions_.Call(rule);
 }
 
-// At most `digits_max` digits, the first of several not 0.
+// A whole number of at most `digits_max` digits without leading zeros.
 ExprId JsonSyntax::Whole(int digits_max) {
   NUMOE_DCHECK_GE(digits_max, 1);
   Expressions& e = expressions_;
@@ -107,7 +107,7 @@ ExprId JsonSyntax::Whole(int digits_max) {
   return e.Choice({e.Literal("0"), e.Sequence({e.Chars({{'1', '9'}}), more})});
 }
 
-// Beyond 10^308 lies infinity to most readers.
+// The exponent is limited because most readers turn numbers beyond 10^308 into infinity.
 ExprId JsonSyntax::Number() {
   const bool known = rules_.count("number") != 0;
   const RuleId rule = SharedRule("number");

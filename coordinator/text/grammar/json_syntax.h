@@ -1,10 +1,10 @@
-// JsonSyntax: JSON's own grammar as expressions, the pieces that schemas are put together from.
+// JsonSyntax: JSON's own grammar as expressions, from which the expressions of schemas are composed.
 //
-// White space: none, but for one optional space after each comma and colon, the two ways in which models and
-// serialisers write JSON on one line. Characters of free strings may be raw or escaped in any way JSON has (a
-// surrogate escape needs its partner). Where a string is constrained - patterns, formats, keys that must
-// differ from others - each character has one canonical form: raw, or the short escape, or \u00XX for the
-// control characters without one. Rules are made on first use. One thread.
+// The only white space is one optional space after each comma and colon; these are the two ways in which
+// models and serialisers write JSON on one line. Characters of free strings may be raw or escaped in any way
+// that JSON allows (a surrogate escape needs its partner). In constrained strings (patterns, formats, keys
+// that must differ from others) each character has one canonical form: raw, or the short escape, or \u00XX
+// for control characters that have no short escape. Rules are made on first use. Belongs to one thread.
 #pragma once
 
 #include <map>
@@ -22,16 +22,16 @@ class JsonSyntax {
   explicit JsonSyntax(Expressions& expressions) : expressions_(expressions) {}
 
   ExprId Value();
-  ExprId Object();  // any members
-  ExprId Array();   // any items
+  ExprId Object();  // an object with any members
+  ExprId Array();   // an array of any items
   ExprId String();
-  /// Counts characters (code points), not bytes.
+  /// A string of `min` to `max` characters (code points).
   ExprId String(int min, int max);
-  /// The quotes around what a machine over canonical characters matches.
+  /// A string whose text between the quotes, in canonical characters, matches `machine`.
   ExprId String(std::shared_ptr<const Dfa> machine, const std::string& name);
   ExprId Integer();
   ExprId Number();
-  /// Exactly this value, objects with their keys in this order.
+  /// Exactly this value, with the keys of objects in this order.
   ExprId Exactly(const nlohmann::ordered_json& value);
 
   ExprId Comma() { return Separator(","); }
@@ -47,13 +47,14 @@ class JsonSyntax {
   std::map<std::string, RuleId> rules_;
 };
 
-/// One character of `set` in its canonical form within a JSON string: the EncodeChars of patterns in schemas.
+/// A character of `set` in its canonical form within a JSON string. This is the EncodeChars of schemas'
+/// patterns.
 ExprId EncodeForJson(Expressions& expressions, const CodepointSet& set);
 
-/// One character of `set` in UTF-8: the EncodeChars of plain text.
+/// A character of `set` in UTF-8. This is the EncodeChars of plain text.
 ExprId EncodePlain(Expressions& expressions, const CodepointSet& set);
 
-/// The canonical form of a whole string, without quotes. REQUIRES: valid UTF-8.
+/// Returns the canonical form of a whole string, without quotes. REQUIRES: `text` is valid UTF-8.
 std::string JsonCharacters(std::string_view text);
 
 }  // namespace numoe::text::grammar

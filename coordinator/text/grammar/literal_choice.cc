@@ -19,10 +19,10 @@ LiteralChoice::LiteralChoice(const GrammarVocabulary& vocabulary, std::vector<st
 
 void LiteralChoice::AddMask(absl::Span<uint64_t> mask) const {
   NUMOE_CHECK_EQ(mask.size(), vocabulary_->mask_words());
-  Walk(0, possible_, said_, mask);
+  Walk(0, possible_, accepted_bytes_, mask);
 }
 
-// Both the texts and the children of a node are in the order of their bytes, so they are merged.
+// Both the texts and the children of a node are sorted by their bytes, so the two lists are merged.
 void LiteralChoice::Walk(int32_t node, Places places, size_t at, absl::Span<uint64_t> mask) const {
   const auto nodes = vocabulary_->nodes();
   while (!places.empty() && texts_[places[0]].size() == at) places.remove_prefix(1);
@@ -53,18 +53,19 @@ bool LiteralChoice::Accept(TokenId token) {
   const std::string_view bytes = vocabulary_->bytes(token);
   std::vector<size_t> left;
   for (const size_t place : possible_)
-    if (!bytes.empty() && texts_[place].compare(said_, bytes.size(), bytes) == 0) left.push_back(place);
+    if (!bytes.empty() && texts_[place].compare(accepted_bytes_, bytes.size(), bytes) == 0)
+      left.push_back(place);
   if (left.empty()) return false;
   possible_ = std::move(left);
-  NUMOE_DCHECK_LE(said_ + bytes.size(), texts_[possible_[0]].size());
-  said_ += bytes.size();
+  NUMOE_DCHECK_LE(accepted_bytes_ + bytes.size(), texts_[possible_[0]].size());
+  accepted_bytes_ += bytes.size();
   return true;
 }
 
 std::vector<size_t> LiteralChoice::Complete() const {
   std::vector<size_t> complete;
   for (const size_t place : possible_)
-    if (texts_[place].size() == said_) complete.push_back(place);
+    if (texts_[place].size() == accepted_bytes_) complete.push_back(place);
   return complete;
 }
 

@@ -1,9 +1,9 @@
-// LiteralChoice: one of a few given texts, as token masks, with nothing compiled.
+// LiteralChoice: token masks for a choice of a few given texts, without compiling a grammar.
 //
-// For texts that differ from request to request, such as the numbered heads of tool calls. A mask is one walk
-// down the vocabulary's trie along the texts that are still possible, so it has every token that a text can
-// go on with, however it is cut. What may come after a complete text is for the caller to say. The vocabulary
-// must outlive it. One thread.
+// For texts that differ from request to request, such as the numbered heads of tool calls. A mask is a walk
+// down the vocabulary's trie along the texts that are still possible, so it has every token with which a text
+// can continue, however the text is divided into tokens. The caller decides what may come after a complete
+// text. The vocabulary must outlive this object, which belongs to one thread.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ namespace numoe::text {
 
 class LiteralChoice {
  public:
-  /// Texts may be empty, begin alike or be the same.
+  /// Texts may be empty, have the same beginning or be equal.
   LiteralChoice(const GrammarVocabulary& vocabulary, std::vector<std::string> texts);
 
   /// Sets the bits of the tokens that may come next.
   void AddMask(absl::Span<uint64_t> mask) const;
-  /// Goes on by a token. False, and nothing changes, if AddMask does not have it.
+  /// Advances by a token. If the mask does not allow the token, returns false and changes nothing.
   bool Accept(TokenId token);
-  /// The texts that are complete, by their places in the constructor's list: none, or all that are the same.
+  /// Returns the indices, in the constructor's list, of the texts that are complete: none, or all equal ones.
   std::vector<size_t> Complete() const;
 
  private:
@@ -32,8 +32,9 @@ class LiteralChoice {
 
   const GrammarVocabulary* vocabulary_;
   std::vector<std::string> texts_;
-  std::vector<size_t> possible_;  // places of texts that begin with what was said, in the order of the texts
-  size_t said_ = 0;               // bytes
+  std::vector<size_t>
+      possible_;  // indices of the texts that begin with the accepted bytes, in the texts' order
+  size_t accepted_bytes_ = 0;
 };
 
 }  // namespace numoe::text

@@ -16,7 +16,8 @@ class Lowering {
       : expressions_(expressions), rules_(rules), limits_(limits), nfa_(nfa) {}
 
   int32_t Add(ExprId id, int32_t from) {
-    // Expressions nest as deep as their source, times a few for what a front end wraps around each level.
+    // Expressions are nested a few times as deeply as their source, because a front end adds nodes at each
+    // level.
     if (depth_ > 8 * limits_.nesting || nfa_.size() > limits_.nfa_states || ++steps_ > 8 * limits_.nfa_states)
       overflow_ = true;
     if (overflow_) return from;
@@ -94,7 +95,8 @@ class Lowering {
   int32_t AddChoice(const Expr& node, int32_t from) {
     const int32_t end = nfa_.AddState();
     for (const ExprId part : node.parts) {
-      // A state of its own, so that nothing a part adds at its start is seen by the other parts.
+      // Each part begins with its own state, so that edges which a part adds at its start do not affect the
+      // others.
       const int32_t begin = nfa_.AddState();
       nfa_.AddEpsilon(from, begin);
       nfa_.AddEpsilon(Add(part, begin), end);
@@ -171,7 +173,7 @@ class Lowering {
   const GrammarLimits& limits_;
   Nfa& nfa_;
   size_t depth_ = 0;
-  size_t steps_ = 0;  // counts repetitions that add no state, too
+  size_t steps_ = 0;  // also counts repetitions that do not add states
   bool overflow_ = false;
 };
 
@@ -217,8 +219,8 @@ bool IsNullable(const Expr& node, const std::vector<bool>& expressions, const st
   return false;
 }
 
-// The same automaton without anchors: every state exists once for "nothing read yet" or not, and for "an end
-// anchor was passed" or not.
+// Builds the same automaton without anchors. Each state exists in four variants, for "a byte was read" and
+// "an end anchor was passed", each true or false.
 int32_t ResolveAnchors(const Nfa& in, int32_t start, int32_t accept, Nfa& out, int32_t& out_accept) {
   enum { kConsumed = 1, kEnded = 2, kLayers = 4 };
   static_assert((kConsumed | kEnded) == kLayers - 1);
@@ -265,10 +267,10 @@ absl::StatusOr<std::vector<bool>> NullableRules(const Expressions& expressions, 
   for (bool changed = true; changed;) {
     if (++passes > limits.nesting) {
       return absl::ResourceExhaustedError(
-          fmt::format("more than {} rules follow each other that may be empty", limits.nesting));
+          fmt::format("more than {} rules that may be empty depend on each other", limits.nesting));
     }
     changed = false;
-    // Parts are made before what they are parts of, so one pass settles everything but rules.
+    // Parts are made before the expressions that contain them, so one pass settles everything except rules.
     for (size_t i = 0; i < nullable.size(); ++i)
       nullable[i] = IsNullable(expressions.at(static_cast<ExprId>(i)), nullable, nullable_rules);
     for (size_t r = 0; r < rules.size(); ++r) {

@@ -12,7 +12,7 @@
 namespace numoe::text {
 namespace {
 
-// -1: none.
+// Returns the next state; -1 if there is none.
 int32_t Successor(const grammar::DfaState& state, uint8_t byte) {
   const auto edge = std::upper_bound(state.bytes.begin(), state.bytes.end(), byte,
                                      [](uint8_t b, const grammar::ByteEdge& e) { return b < e.low; });
@@ -33,7 +33,8 @@ absl::StatusOr<StopPattern> StopPattern::Compile(std::string source) {
   if (machine->empty()) return absl::InvalidArgumentError("no text at all matches the regular expression");
   if (machine->states[0].final) {
     return absl::InvalidArgumentError(
-        "the empty text matches the regular expression, which would be found before anything was said");
+        "the regular expression matches the empty text, which would be found before the first byte; write it "
+        "so that a match has at least one character");
   }
   return StopPattern{std::move(source), std::move(machine)};
 }
@@ -51,7 +52,7 @@ std::optional<int64_t> PatternSearch::Read(uint8_t byte) {
     const int32_t to = Successor(pattern_.machine->states[static_cast<size_t>(thread.state)], byte);
     if (to == grammar::kNoState) continue;
     int64_t& reached = reached_[static_cast<size_t>(to)];
-    if (reached == position_) continue;  // by a thread that began earlier
+    if (reached == position_) continue;  // a thread that began earlier is in this state
     reached = position_;
     next_.push_back({to, thread.begin});
     if (!found && pattern_.machine->states[static_cast<size_t>(to)].final) found = thread.begin;

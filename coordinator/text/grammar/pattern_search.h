@@ -1,9 +1,10 @@
 // PatternSearch: finds the first match of a regular expression in text that comes byte by byte.
 //
-// The match that ends first counts, and of those that end together the one that begins first, so that the
-// cutting into pieces changes nothing. Every place where a match could have begun is followed at once, places
-// in one state of the machine as one: time is linear in the text and bounded by the states for each byte,
-// whatever the pattern. A StopPattern is immutable and thread-safe; a search belongs to its text.
+// The match that ends first counts; if several end at the same place, the one that begins first. Therefore it
+// does not matter how the text is divided into pieces. All places where a match could have begun are followed
+// at the same time, and those that lead to the same state of the machine are merged: the time is linear in
+// the text, with at most one step for each state and byte, whatever the pattern. A StopPattern is immutable
+// and thread-safe; a search belongs to its text.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ struct StopPattern {
   std::string source;
   std::shared_ptr<const grammar::Dfa> machine;
 
-  /// The syntax of regex.h but for anchors, because the text has no end yet. INVALID_ARGUMENT also where the
-  /// empty text matches, and would at once.
+  /// Compiles the syntax of regex.h except anchors, because the text has no end yet. A pattern that matches
+  /// the empty text is INVALID_ARGUMENT, because it would match before the first byte.
   static absl::StatusOr<StopPattern> Compile(std::string source);
 };
 
@@ -32,12 +33,13 @@ class PatternSearch {
   /// REQUIRES: the pattern was compiled.
   explicit PatternSearch(StopPattern pattern);
 
-  /// One byte more; if a match ends behind it, where it began.
+  /// Reads the next byte. If a match ends after it, returns the position at which the match began.
   std::optional<int64_t> Read(uint8_t byte);
-  /// Nothing before it can be part of a match: the bytes read so far, if no match has begun.
+  /// The position before which no byte can be part of a match; the number of bytes read if no match has
+  /// begun.
   int64_t open_from() const { return threads_.empty() ? position_ : threads_.front().begin; }
   const std::string& source() const { return pattern_.source; }
-  /// The text begins anew, at position 0.
+  /// Begins another text at position 0.
   void Restart();
 
  private:
@@ -47,9 +49,9 @@ class PatternSearch {
   };
 
   const StopPattern pattern_;
-  std::vector<Thread> threads_, next_;  // by where they began
-  std::vector<int64_t> reached_;        // [state] the position at which a thread got there last
-  int64_t position_ = 0;                // bytes read
+  std::vector<Thread> threads_, next_;  // sorted by where they began
+  std::vector<int64_t> reached_;        // [state] the position at which a thread last reached it
+  int64_t position_ = 0;                // the number of bytes read
 };
 
 }  // namespace numoe::text

@@ -25,7 +25,9 @@ class ProgramBuilder {
     NUMOE_CHECK_EQ(automata_.size(), program_.rules_.size());
     RemoveDeadEnds();
     if (automata_[0].empty())
-      return absl::InvalidArgumentError("no text at all matches: some required part can never be completed");
+      return absl::InvalidArgumentError(
+          "no text at all matches, because a required part can never be completed; look for contradictory "
+          "constraints and for recursion without an end");
     KeepReachable();
     RETURN_IF_ERROR(SortByFirstCalls());
     Pack();
@@ -69,7 +71,7 @@ class ProgramBuilder {
     return absl::OkStatus();
   }
 
-  // Removes what can never be completed, such as a recursion without a way out.
+  // Removes parts that can never be completed, such as a recursion without an end.
   void RemoveDeadEnds() {
     std::vector<std::vector<size_t>> callers(automata_.size());
     std::vector<size_t> queue;
@@ -89,7 +91,7 @@ class ProgramBuilder {
     for (Dfa& dfa : automata_) Trim(dfa, productive);
   }
 
-  // Rules that are still called, in a new numbering; 0 stays the root.
+  // Keeps only the rules that are still called, and renumbers them; 0 remains the root.
   void KeepReachable() {
     std::vector<RuleId> renumbered(automata_.size(), -1);
     std::vector<size_t> queue = {0};
@@ -165,7 +167,7 @@ absl::Status ProgramBuilder::SortByFirstCalls() {
     }
   }
   std::reverse(sorted_.begin(), sorted_.end());
-  NUMOE_CHECK_EQ(sorted_.size(), automata_.size()) << "every rule has one place";
+  NUMOE_CHECK_EQ(sorted_.size(), automata_.size()) << "every rule has exactly one place in the order";
   for (size_t i = 0; i < sorted_.size(); ++i)
     program_.rules_[static_cast<size_t>(sorted_[i])].order = static_cast<int32_t>(i);
   return absl::OkStatus();
@@ -173,7 +175,7 @@ absl::Status ProgramBuilder::SortByFirstCalls() {
 
 void ProgramBuilder::Pack() {
   std::bitset<257> borders;
-  borders.set(0x80);  // loop classes tell ASCII from the rest
+  borders.set(0x80);  // loop classes distinguish ASCII from other characters
   std::vector<StateId> base;
   StateId states = 0;
   for (const Dfa& dfa : automata_) {
@@ -186,7 +188,7 @@ void ProgramBuilder::Pack() {
       }
     }
   }
-  std::vector<uint8_t> example = {0};  // a byte of each class
+  std::vector<uint8_t> example = {0};  // one byte of each class
   for (unsigned b = 1; b < 256; ++b) {
     if (borders[b]) example.push_back(static_cast<uint8_t>(b));
     program_.class_of_[b] = static_cast<uint8_t>(example.size() - 1);
@@ -217,7 +219,8 @@ void ProgramBuilder::Pack() {
   }
 }
 
-// Strings with bounds count at the state between two characters, where all but a quote begins one.
+// Marks the state between two characters in strings with bounds. There every byte except a quote begins a
+// character.
 void ProgramBuilder::MarkCounting() {
   for (const Program::RuleInfo& rule : program_.rules_) {
     if (!rule.is_string || (rule.min == 0 && rule.max == kUnbounded)) continue;
@@ -272,9 +275,9 @@ size_t Program::bytes() const {
          calls_.size() * sizeof(Call) + rules_.size() * sizeof(RuleInfo);
 }
 
-// Does every character beyond ASCII lead from `from` to `to`? Follows the well-formed byte sequences of
-// Unicode's table 3-7; within a range of first bytes, states are the same for all but a few, so each
-// different one is followed once.
+// Returns whether every character beyond ASCII leads from `from` to `to`. Follows the well-formed byte
+// sequences of Unicode's table 3-7. Most first bytes of a range lead to the same state, so each different
+// state is followed once.
 bool Program::LeadsBackByOthers(StateId from, StateId to) const {
   struct Pattern {
     uint8_t first_low, first_high, second_low, second_high;
@@ -304,8 +307,9 @@ bool Program::LeadsBackByOthers(StateId from, StateId to) const {
   return true;
 }
 
-// A state's loop class is the ASCII bytes that lead to its most popular successor, and how many characters of
-// them can surely follow: one more than from the successor, if that accepts the same class.
+// A state's loop class has the ASCII bytes that lead to its most frequent successor. Its length, the number
+// of such characters that certainly can follow, is one more than that of the successor if the successor
+// accepts the same class.
 void Program::FindLoops() {
   std::vector<StateId> successor(states(), kNoState);
   loops_.assign(states(), {});
@@ -333,8 +337,8 @@ void Program::FindLoops() {
   const auto covers = [](const LoopClass& a, const LoopClass& b) {
     return (b.ascii[0] & ~a.ascii[0]) == 0 && (b.ascii[1] & ~a.ascii[1]) == 0 && (a.others || !b.others);
   };
-  // Downwards from "forever"; a chain settles one state a round, so rounds are bounded and what is not
-  // settled by then counts as nothing known.
+  // The lengths begin with "forever" and are lowered. A round may settle only one state of a chain, so the
+  // number of rounds is bounded, and lengths that are not settled then count as unknown.
   constexpr int kRounds = 300;
   bool changed = true;
   for (int round = 0; changed && round < kRounds; ++round) {

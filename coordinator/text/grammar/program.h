@@ -1,10 +1,10 @@
-// Program: a grammar ready to run, a pushdown automaton over bytes as flat tables.
+// Program: a compiled grammar, a pushdown automaton over bytes in flat tables.
 //
-// Each rule is a deterministic automaton over bytes and calls; states of all rules share one numbering. Every
-// state can reach the end of its rule, so whatever was accepted so far can be completed. No rule calls
-// itself, directly or through others, before it has read a byte: `order` sorts callers before what they call
-// first. Built once, then immutable and thread-safe. Errors: no text matches, left recursion (with the rules'
-// names), limits.
+// Each rule is a deterministic automaton over bytes and calls; the states of all rules share one numbering.
+// Every state can reach the end of its rule, so any accepted text can be completed. No rule calls itself,
+// directly or through other rules, before it has read a byte; therefore `order` can sort each rule before the
+// rules that it may call first. Built once, then immutable and thread-safe. Errors: no text matches, left
+// recursion (with the names of the rules), limits.
 #pragma once
 
 #include <array>
@@ -22,12 +22,13 @@ namespace numoe::text::grammar {
 using StateId = int32_t;
 using ByteSet = std::bitset<256>;
 
-/// Text that surely keeps the automaton going: up to `length` characters of `ascii` and, where `others`, of
-/// everything beyond ASCII, in any order. Lets whole subtrees of the vocabulary be accepted at once.
+/// Text that the automaton certainly accepts next: up to `length` characters, in any order, of the ASCII
+/// characters in `ascii` and, if `others` is set, of all characters beyond ASCII. With it, whole subtrees of
+/// the vocabulary are accepted without visiting their nodes.
 struct LoopClass {
   static constexpr uint16_t kForever = 0xFFFF;
   std::array<uint64_t, 2> ascii = {0, 0};
-  uint16_t length = 0;  // 0: nothing known
+  uint16_t length = 0;  // 0 if nothing is known
   bool others = false;
 };
 
@@ -35,23 +36,23 @@ class Program {
  public:
   struct Call {
     RuleId rule = 0;
-    StateId to = 0;     // state after the call
-    bool tail = false;  // nothing follows in this rule: the callee returns to the caller's caller
+    StateId to = 0;     // the state after the call
+    bool tail = false;  // nothing follows in this rule, so the callee returns to the caller's caller
   };
   struct RuleInfo {
     std::string name;
     StateId start = 0;
-    int32_t order = 0;  // a rule called first by this one has a larger order
-    ByteSet first;      // bytes its text can begin with
-    ByteSet follow;     // bytes that can come after its text, in any place
-    /// A JSON string of `min` to `max` characters. Its states are those of StringProgram (string_tokens.h),
-    /// in the same order; the characters begun are counted by its thread.
+    int32_t order = 0;  // rules that this one may call first have a larger order
+    ByteSet first;      // bytes with which its text can begin
+    ByteSet follow;     // bytes that can follow its text, for any caller
+    /// Whether the rule is a JSON string of `min` to `max` characters. Its states are those of StringProgram
+    /// (string_tokens.h) in the same order; its thread counts the characters that have begun.
     bool is_string = false;
     int min = 0;
     int max = kUnbounded;
   };
 
-  /// What `root` matches.
+  /// Builds the program for the texts of `root`.
   static absl::StatusOr<Program> Build(const Expressions& expressions, RuleId root,
                                        const GrammarLimits& limits);
 
@@ -59,11 +60,11 @@ class Program {
     return table_[static_cast<size_t>(state) * classes_ + class_of_[byte]];
   }
   bool IsFinal(StateId state) const { return flags_[static_cast<size_t>(state)] & kFinal; }
-  /// Neither final nor calling nor counting: leads on by bytes alone.
+  /// Whether the state has only byte edges, and is neither final nor counting.
   bool IsPlain(StateId state) const { return flags_[static_cast<size_t>(state)] & kPlain; }
-  /// Between the characters of a string whose length has bounds.
+  /// Whether the state is between two characters of a string whose length has bounds.
   bool IsCounting(StateId state) const { return flags_[static_cast<size_t>(state)] & kCounting; }
-  /// Nothing follows it in its rule.
+  /// Whether nothing follows the state in its rule.
   bool IsLast(StateId state) const { return flags_[static_cast<size_t>(state)] & kLast; }
   absl::Span<const Call> Calls(StateId state) const {
     const auto s = static_cast<size_t>(state);

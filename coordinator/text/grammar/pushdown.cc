@@ -67,7 +67,8 @@ void Pushdown::Step(const Kernel& from, uint8_t byte, Kernel& to) {
   ReturnFinished(to);
 }
 
-// Between two characters of a string with bounds: the quote needs enough of them, a character room for it.
+// The next state between two characters of a string with bounds. The closing quote needs at least `min`
+// characters, and another character is allowed only if there are fewer than `max`.
 StateId Pushdown::NextCounting(const Thread& thread, uint8_t byte, int32_t& count) const {
   const StateId next = program_->Next(thread.state, byte);
   if (next == kNoState) return kNoState;
@@ -88,8 +89,8 @@ void Pushdown::Call(StateId state, FrameId frame, uint8_t byte) {
   }
 }
 
-// Enters called rules, callers before what they call first: then all callers of a rule are known when it is
-// entered, and it is entered once.
+// Enters the called rules in the order in which callers come before the rules that they call first. Therefore
+// all callers of a rule are known when it is entered, and it is entered only once.
 void Pushdown::EnterCalls(uint8_t byte, Kernel& to) {
   while (!pending_.empty()) {
     std::sort(pending_.begin(), pending_.end(),
@@ -107,7 +108,7 @@ void Pushdown::EnterCalls(uint8_t byte, Kernel& to) {
   }
 }
 
-// The frame of a rule that pending_[begin, end) call.
+// Returns the frame of a rule that pending_[begin, end) call.
 FrameId Pushdown::FrameOf(size_t begin, size_t end) {
   NUMOE_DCHECK(begin < end && end <= pending_.size());
   if (end - begin == 1 && pending_[begin].tail) return pending_[begin].parent.frame;
@@ -131,8 +132,8 @@ FrameId Pushdown::FrameOf(size_t begin, size_t end) {
   return frames_.Intern(parents);
 }
 
-// Threads at the end of their rule continue after the call, too; the list grows while it is walked. Threads
-// that can do nothing else are dropped.
+// Adds the threads after the calls of rules that have ended; the list grows while it is walked. Threads that
+// could do nothing but return are dropped.
 void Pushdown::ReturnFinished(Kernel& to) {
   size_t kept = 0;
   for (size_t i = 0; i < to.threads.size() && i <= limits::kGrammarThreadsMax; ++i) {
@@ -150,7 +151,7 @@ void Pushdown::ReturnFinished(Kernel& to) {
       }
     }
   }
-  steps_ += to.threads.size() * (1 + to.threads.size() / 64);  // AddThread walks the list
+  steps_ += to.threads.size() * (1 + to.threads.size() / 64);  // AddThread searches the list
   if (to.threads.size() > limits::kGrammarThreadsMax) {
     overflowed_ = true;
     to.Clear();

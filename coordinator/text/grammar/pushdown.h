@@ -1,11 +1,12 @@
-// Pushdown: runs a Program over bytes, following all derivations of the text read so far at once.
+// Pushdown: runs a Program over bytes and follows all derivations of the text at the same time.
 //
-// A Thread is a state and a frame; a Kernel is the set of threads after a byte, with everything that ended
-// there already returned to its callers. A Frame is what a finished rule returns to: usually one
-// (state, frame), several where derivations met (a graph-structured stack), so the work for a byte is
-// polynomial however ambiguous the grammar is. Frames are interned in an arena and never change; forgetting
-// the newest ones (Truncate) takes back whatever was read since. kBase is the frame below everything:
-// returning to it is recorded in the kernel. Copying copies the arena. One thread.
+// A Thread is a state and a frame. A Kernel is the set of threads after a byte; rules that ended there have
+// already returned to their callers. A Frame has the places to which a finished rule returns: usually one
+// (state, frame), but several if derivations were merged (a graph-structured stack). Therefore the work for a
+// byte is polynomial, however ambiguous the grammar is. Frames are interned in an arena and never change;
+// removing the newest ones (Truncate) undoes everything that was read since. kBase is the frame at the
+// bottom; a return to it is recorded in the kernel. A copy of a Pushdown copies the arena. Belongs to one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,13 @@ inline constexpr FrameId kBase = 0;
 struct Thread {
   StateId state = 0;
   FrameId frame = kBase;
-  int32_t count = 0;  // characters begun, in a string whose length has bounds
+  int32_t count = 0;  // characters that have begun, in a string whose length has bounds
   bool operator==(const Thread&) const = default;
 };
 
 struct Kernel {
   absl::InlinedVector<Thread, 4> threads;
-  bool reached_base = false;  // one derivation ends exactly here
+  bool reached_base = false;  // at least one derivation ends exactly here
 
   bool alive() const { return reached_base || !threads.empty(); }
   void Clear() {
@@ -39,15 +40,15 @@ struct Kernel {
 
 class Frames {
  public:
-  /// The same frame for the same parents. A state of kNoState means: returns on to the frame's own parents,
-  /// and is used with kBase only. REQUIRES: parents sorted, distinct, not empty.
+  /// Returns the frame with these parents; equal parents have the same frame. The parent {kNoState, kBase}
+  /// means a return to kBase. REQUIRES: `parents` are sorted, distinct and not empty.
   FrameId Intern(const absl::InlinedVector<Thread, 4>& parents);
   absl::Span<const Thread> Parents(FrameId frame) const {
     const Entry& entry = entries_[static_cast<size_t>(frame)];
     return {parents_.data() + entry.begin, entry.count};
   }
   size_t size() const { return entries_.size(); }
-  /// Forgets all frames but the oldest `size`.
+  /// Removes all frames except the oldest `size`.
   void Truncate(size_t size);
 
  private:
@@ -65,20 +66,20 @@ class Pushdown {
  public:
   explicit Pushdown(const Program* program) : program_(program) {}
 
-  /// Before the first byte.
+  /// Returns the kernel before the first byte.
   Kernel Start() const;
-  /// After `byte`. `to` and `from` are different objects. More than kGrammarThreadsMax threads: dead, and
-  /// overflowed().
+  /// Sets `to` to the kernel after `byte`. With more than kGrammarThreadsMax threads it is dead, and
+  /// overflowed() is true. REQUIRES: `to` and `from` are different objects.
   void Step(const Kernel& from, uint8_t byte, Kernel& to);
-  /// Where `frame` returns to; REQUIRES: frame != kBase.
+  /// Sets `to` to the kernel after a return from a rule with `frame`. REQUIRES: frame != kBase.
   void Return(FrameId frame, Kernel& to);
-  /// Bytes that Step would survive.
+  /// Returns the bytes after which Step leaves the kernel alive.
   ByteSet NextBytes(const Kernel& kernel) const;
 
   Frames& frames() { return frames_; }
   const Frames& frames() const { return frames_; }
   const Program& program() const { return *program_; }
-  /// Some Step met more derivations than are followed.
+  /// Whether a Step found more derivations than are followed.
   bool overflowed() const { return overflowed_; }
   size_t steps() const { return steps_; }
 
@@ -86,7 +87,7 @@ class Pushdown {
   struct Pending {
     int32_t order;
     RuleId rule;
-    Thread parent;  // after the call
+    Thread parent;  // the caller's thread after the call
     bool tail;
   };
   StateId NextCounting(const Thread& thread, uint8_t byte, int32_t& count) const;
@@ -98,7 +99,8 @@ class Pushdown {
 
   const Program* program_;
   Frames frames_;
-  std::vector<Pending> pending_;  // scratch: sorted by order, not yet entered ones last
+  std::vector<Pending>
+      pending_;  // scratch memory of Step: the calls that are not entered yet, sorted by `order`
   size_t steps_ = 0;
   bool overflowed_ = false;
 };

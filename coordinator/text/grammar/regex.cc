@@ -22,7 +22,7 @@ const CodepointSet kSpace = {{'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},  
                              {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 const CodepointSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}};
 
-// Characters whose general category begins with `name`, as in \p{L} or \p{Lu}.
+// Returns the characters whose general category begins with `name`, as in \p{L} or \p{Lu}.
 std::optional<CodepointSet> GeneralCategory(const std::string& name) {
   static const std::map<std::string, CodepointSet>* const all = [] {
     std::map<std::string, std::vector<CodepointRange>> ranges;
@@ -113,7 +113,7 @@ class RegexParser {
       at_ = begin;
       return Fail("an anchor cannot be repeated");
     }
-    Take("?");  // lazy: the same texts match
+    Take("?");  // a lazy quantifier matches the same texts
     int ignored = 0;
     if (Peek() == '+') return Unsupported("a possessive quantifier");
     if (TakeQuantifier(ignored, ignored)) return Fail("a quantifier follows a quantifier");
@@ -132,7 +132,7 @@ class RegexParser {
     std::optional<int> high = low;
     if (low.has_value() && Take(",")) high = Peek() == '}' ? std::optional<int>(kUnbounded) : TakeNumber();
     if (!low.has_value() || !high.has_value() || !Take("}")) {
-      at_ = begin;  // a brace that counts nothing stands for itself
+      at_ = begin;  // a brace without a count is an ordinary character
       return false;
     }
     if (*high != kUnbounded && *high < *low) Fail("a repetition whose maximum is below its minimum");
@@ -203,7 +203,7 @@ class RegexParser {
       if (Peek() == '-' && Peek(1) != ']' && at_ + 1 < pattern_.size() && IsSingle(low)) {
         ++at_;
         const CodepointSet high = ParseClassAtom();
-        if (!IsSingle(high)) {  // as in [a-\d]: the dash stands for itself
+        if (!IsSingle(high)) {  // as in [a-\d], where the dash is an ordinary character
           ranges.push_back({'-', '-'});
           ranges.insert(ranges.end(), high.ranges().begin(), high.ranges().end());
         } else if (high.ranges()[0].low < low.ranges()[0].low) {
@@ -302,7 +302,7 @@ class RegexParser {
       }
     }
     if (!value.has_value() || *value > kCodepointMax || (*value >= 0xD800 && *value < 0xE000)) {
-      Fail("an escape that names no character");
+      Fail("an escape that does not name a character");
       return {};
     }
     return {{*value, *value}};
@@ -332,8 +332,8 @@ class RegexParser {
 absl::StatusOr<std::shared_ptr<const Dfa>> CompileRegex(std::string_view pattern, RegexMatch match,
                                                         EncodeChars encode, const GrammarLimits& limits) {
   if (pattern.size() > limits.source_bytes) {
-    return absl::ResourceExhaustedError(
-        fmt::format("the regular expression has {} bytes, at most {}", pattern.size(), limits.source_bytes));
+    return absl::ResourceExhaustedError(fmt::format(
+        "the regular expression has {} bytes, expected at most {}", pattern.size(), limits.source_bytes));
   }
   if (ReplaceInvalidUtf8(pattern) != pattern)
     return absl::InvalidArgumentError("the regular expression is not valid UTF-8");
@@ -342,7 +342,7 @@ absl::StatusOr<std::shared_ptr<const Dfa>> CompileRegex(std::string_view pattern
   Expressions& expressions = parser.expressions();
   if (match == RegexMatch::kWithin && parser.has_anchors())
     return absl::UnimplementedError(
-        "an anchor (^ or $) in a pattern that is looked for in a text is not supported");
+        "an anchor (^ or $) is not supported in a pattern that is searched for in a text; remove it");
   if (match == RegexMatch::kSearch) {
     const ExprId any = expressions.Repeat(encode(expressions, CodepointSet::All()), 0, kUnbounded);
     expression = expressions.Sequence({any, expression, any});

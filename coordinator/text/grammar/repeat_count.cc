@@ -13,7 +13,8 @@ absl::StatusOr<std::optional<int>> TakeRepeatCount(std::string_view text, size_t
   for (; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at) {
     count = count * 10 + (text[at] - '0');
     if (count > kRepeatMax)
-      return absl::InvalidArgumentError(fmt::format("a repetition of more than {}", kRepeatMax));
+      return absl::InvalidArgumentError(
+          fmt::format("a repetition of more than {}, the largest count", kRepeatMax));
   }
   if (at == begin) return std::nullopt;
   return count;

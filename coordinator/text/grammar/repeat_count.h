@@ -1,7 +1,8 @@
-// The counts of a repetition as regular expressions and EBNF write them: the digits in {3}, {2,} and {2,4}.
+// The counts of a repetition in regular expressions and EBNF: the digits in {3}, {2,} and {2,4}.
 //
-// Stateless. A count has decimal digits alone, without sign or white space, and is at most kRepeatMax: what
-// states a grammar may have ends far earlier, so the limit only keeps counts in the range of an int.
+// A count has only decimal digits, without sign or white space, and is at most kRepeatMax. The limit of a
+// grammar's states is reached far earlier, so kRepeatMax only keeps counts in the range of an int. A pure
+// function.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,9 @@ namespace numoe::text::grammar {
 
 inline constexpr int kRepeatMax = 1'000'000;
 
-/// Reads the digits at `at` and moves `at` after them. Returns nullopt if there are none. INVALID_ARGUMENT:
-/// the count is above kRepeatMax; `at` is then at the digit that made it so.
+/// Reads the digits at `at` and moves `at` after them. Returns nullopt if there are none. If the count is
+/// above kRepeatMax, the result is INVALID_ARGUMENT, and `at` is at the digit with which it exceeded the
+/// limit.
 absl::StatusOr<std::optional<int>> TakeRepeatCount(std::string_view text, size_t& at);
 
 }  // namespace numoe::text::grammar

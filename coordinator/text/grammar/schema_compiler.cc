@@ -36,7 +36,7 @@ absl::StatusOr<RuleId> SchemaCompiler::Run() {
   return root;
 }
 
-// A value for which all of `schemas` hold.
+// An expression for the values for which all of `schemas` hold.
 ExprId SchemaCompiler::Schema(Schemas schemas) {
   if (!shared_.ok()) return e_.Never();
   if (schemas.empty()) return json_.Value();
@@ -62,13 +62,15 @@ ExprId SchemaCompiler::Schema(Schemas schemas) {
 ExprId SchemaCompiler::FromFacts(const SchemaFacts& facts) {
   if (!shared_.ok() || facts.never) return e_.Never();
   if (++branches_ > shared_.limits().expressions / 10 || e_.size() > shared_.limits().expressions) {
-    return shared_.Fail(absl::ResourceExhaustedError(
-        fmt::format("{}: the schema has too many parts; anyOf beside other keywords multiplies them",
-                    Printable(facts.pointer))));
+    return shared_.Fail(
+        absl::ResourceExhaustedError(fmt::format("{}: the schema has too many parts; an anyOf beside other "
+                                                 "keywords multiplies them, so use fewer of these",
+                                                 Printable(facts.pointer))));
   }
   if (facts.choices.size() > shared_.limits().nesting) {
-    return shared_.Fail(absl::ResourceExhaustedError(fmt::format(
-        "{}: more than {} anyOf and oneOf at once", Printable(facts.pointer), shared_.limits().nesting)));
+    return shared_.Fail(absl::ResourceExhaustedError(
+        fmt::format("{}: more than {} anyOf and oneOf that must all hold; use fewer",
+                    Printable(facts.pointer), shared_.limits().nesting)));
   }
   if (!facts.choices.empty()) return Alternatives(facts);
   if (facts.values.has_value()) return Values(facts);
@@ -85,7 +87,7 @@ ExprId SchemaCompiler::FromFacts(const SchemaFacts& facts) {
   return e_.Choice(parts);
 }
 
-// anyOf and oneOf: each alternative of the first list together with everything else.
+// Translates anyOf and oneOf: combines each alternative of the first list with all other facts.
 ExprId SchemaCompiler::Alternatives(const SchemaFacts& facts) {
   NUMOE_DCHECK(!facts.choices.empty());
   std::vector<ExprId> parts;
@@ -112,7 +114,7 @@ ExprId SchemaCompiler::Values(const SchemaFacts& facts) {
   return e_.Choice(parts);
 }
 
-// Whether a value of an enumeration satisfies the keywords beside it.
+// Returns whether a value of an enumeration satisfies the keywords beside it.
 bool SchemaCompiler::ValueHolds(const ordered_json& value, const SchemaFacts& facts) {
   const auto has_type = [&facts](uint8_t type) { return (facts.types & type) != 0; };
   if (value.is_null()) return has_type(kNullType);
@@ -137,7 +139,7 @@ bool SchemaCompiler::ValueHolds(const ordered_json& value, const SchemaFacts& fa
                      facts.properties_max != kNoMaximum || !facts.property_names.empty();
   if (constrained) {
     shared_.Fail(absl::UnimplementedError(fmt::format(
-        "{}: an enumeration of arrays or objects with keywords about them beside it is not supported",
+        "{}: an enumeration of arrays or objects beside keywords about arrays or objects is not supported",
         Printable(facts.pointer))));
   }
   return !constrained;
@@ -183,7 +185,7 @@ ExprId SchemaCompiler::Array(const SchemaFacts& facts) {
   if (max == 0) return e_.Literal("[]");
   NUMOE_DCHECK(!items.empty());
   if (prefix == 0) return UniformArray(items[0], facts.items_min, max);
-  // Node i: i items were written; the last node: the end.
+  // At node i, i items have been written; the last node is the end.
   const int end = static_cast<int>(prefix) + 1;
   std::vector<GraphEdge> edges;
   for (int i = 0; i <= static_cast<int>(prefix) && i <= max; ++i) {
@@ -208,7 +210,7 @@ ExprId SchemaCompiler::UniformArray(ExprId item, int64_t min, int64_t max) {
   NUMOE_DCHECK(0 <= min && min <= max && max > 0);
   item = shared_.CountedItem(item, min, max);
   const ExprId open = e_.Literal("["), close = e_.Literal("]");
-  if (min <= 1 && max == kNoMaximum) {  // a loop has one copy of the item
+  if (min <= 1 && max == kNoMaximum) {  // a loop needs only one copy of the item
     std::vector<GraphEdge> edges = {
         {0, 1, e_.Empty()}, {1, 2, item}, {2, 1, json_.Comma()}, {2, 3, e_.Empty()}};
     if (min == 0) edges.push_back({0, 3, e_.Empty()});

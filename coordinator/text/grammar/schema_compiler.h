@@ -1,10 +1,10 @@
-// SchemaCompiler: JSON Schema to expressions, one method or class for each kind of value (schema_strings.h,
-// schema_objects.h).
+// SchemaCompiler: translates JSON Schema into expressions, with a method or class for each kind of value
+// (schema_strings.h, schema_objects.h).
 //
-// A list of schemas that must all hold becomes facts (schema_facts.h), the facts become an expression. Lists
-// that a reference leads to become rules, named and remembered by their JSON pointers; that ends recursion,
-// and shares what is referred to often. The first error sticks: after it every method returns kNever. One
-// thread.
+// A list of schemas that must all hold is translated into facts (schema_facts.h), and the facts into an
+// expression. Lists that are reached through a reference become rules, which are named and found by their
+// JSON pointers; that ends recursion, and a schema with several references is translated once. After the
+// first error every method returns kNever. Belongs to one thread.
 #pragma once
 
 #include <map>
@@ -39,7 +39,7 @@ class SchemaCompiler {
   JsonSyntax& json_;
   StringCompiler strings_;
   size_t branches_ = 0;
-  std::map<std::string, RuleId> rules_;  // by the pointers of a list of schemas
+  std::map<std::string, RuleId> rules_;  // by the JSON pointers of a list of schemas
   std::vector<std::pair<RuleId, SchemaFacts>> pending_;
 };
 

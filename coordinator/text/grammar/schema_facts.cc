@@ -13,9 +13,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kReferencesMax = 100;  // within each other while one schema is read: more is a circle
-constexpr int kPartsMax = 10'000;    // that one schema is put together from
-constexpr size_t kDoubleDigits = std::numeric_limits<double>::digits10;  // that a double keeps of any number
+constexpr int kReferencesMax =
+    100;                           // references within each other while a schema is read; more form a circle
+constexpr int kPartsMax = 10'000;  // schemas that are combined into one
+constexpr size_t kDoubleDigits =
+    std::numeric_limits<double>::digits10;  // digits of any number that a double keeps
 
 const char* const kUnsupported[] = {
     "not",         "if",          "contains",         "dependentRequired", "dependentSchemas", "dependencies",
@@ -50,7 +52,7 @@ absl::StatusOr<uint8_t> TypeNamed(const ordered_json& name, const std::string& p
 
 }  // namespace
 
-// Reads one schema object; a helper so that each keyword's handling has names for what all need.
+// Reads a schema with all the schemas that it is combined from.
 class SchemaReader::Absorber {
  public:
   Absorber(const SchemaReader& reader, SchemaFacts& facts) : reader_(reader), facts_(facts) {}
@@ -66,10 +68,11 @@ class SchemaReader::Absorber {
   absl::Status AbsorbOne(const SchemaAt& at) {
     if (depth_ > kReferencesMax)
       return absl::InvalidArgumentError(
-          fmt::format("{}: references go round in a circle", Printable(at.pointer)));
+          fmt::format("{}: the references form a circle; remove one of them", Printable(at.pointer)));
     if (++parts_ > kPartsMax)
       return absl::ResourceExhaustedError(
-          fmt::format("{}: put together from more than {} schemas", Printable(at.pointer), kPartsMax));
+          fmt::format("{}: the schema is combined from more than {} schemas; use fewer allOf and $ref",
+                      Printable(at.pointer), kPartsMax));
     if (facts_.pointer.empty()) facts_.pointer = at.pointer;
     const ordered_json& schema = *at.schema;
     if (schema.is_boolean()) {
@@ -84,7 +87,8 @@ class SchemaReader::Absorber {
     RETURN_IF_ERROR(AbsorbStrings(at));
     RETURN_IF_ERROR(AbsorbNumbers(at));
     RETURN_IF_ERROR(AbsorbArrays(at));
-    // Members come in the order of the text, those of a base class before or after the class's own.
+    // Members come in the order of the text; those of a base class come before or after the class's own
+    // members.
     const bool base_first = FirstOf(schema, {"allOf", "$ref"}) < FirstOf(schema, {"properties"});
     if (base_first) RETURN_IF_ERROR(AbsorbCombinations(at));
     RETURN_IF_ERROR(AbsorbObjects(at));
@@ -146,7 +150,7 @@ class SchemaReader::Absorber {
 
   void Narrow(std::vector<ordered_json> values) {
     if (facts_.values.has_value()) {
-      std::set<nlohmann::json> allowed;  // json compares objects whatever the order of their keys
+      std::set<nlohmann::json> allowed;  // json ignores the order of keys when it compares objects
       for (const ordered_json& value : *facts_.values) allowed.insert(nlohmann::json::parse(value.dump()));
       std::erase_if(values, [&allowed](const ordered_json& value) {
         return allowed.count(nlohmann::json::parse(value.dump())) == 0;
@@ -159,7 +163,7 @@ class SchemaReader::Absorber {
                          int64_t& count) {
     const ordered_json* value = Find(at, keyword);
     if (value == nullptr) return absl::OkStatus();
-    // 2.0 is an integer to JSON Schema.
+    // 2.0 is an integer in JSON Schema.
     const double number = value->is_number() ? value->get<double>() : -1;
     if (number < 0 || number > 1e15 || number != static_cast<double>(static_cast<int64_t>(number)))
       return Wrong(at.pointer + "/" + keyword, "a whole number of 0 or more", *value);
@@ -184,7 +188,8 @@ class SchemaReader::Absorber {
     return absl::OkStatus();
   }
 
-  // `outer`: the sign of a bound beyond all numbers that are drawn, which have 15 digits; 0: there is none.
+  // A bound that is larger in magnitude than all generated numbers, which have 15 digits, may be rounded if
+  // its sign is `outer`; 0 means that no value may be rounded.
   absl::Status ReadDecimal(const SchemaAt& at, const char* keyword, int outer,
                            std::optional<Decimal>& decimal) {
     const ordered_json* value = Find(at, keyword);
@@ -402,7 +407,7 @@ absl::StatusOr<SchemaAt> SchemaReader::Dereference(SchemaAt schema) const {
     ASSIGN_OR_RETURN(schema, Resolve(schema));
   }
   return absl::InvalidArgumentError(
-      fmt::format("{}: references go round in a circle", Printable(schema.pointer)));
+      fmt::format("{}: the references form a circle; remove one of them", Printable(schema.pointer)));
 }
 
 }  // namespace numoe::text::grammar

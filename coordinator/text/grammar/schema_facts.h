@@ -1,11 +1,11 @@
-// SchemaFacts: what a set of JSON schemas, which all must hold, says about a value, keyword by keyword.
+// SchemaFacts: the constraints on a value by a set of JSON schemas that must all hold, keyword by keyword.
 //
-// A schema with allOf, $ref and keywords beside them is one set of facts: each keyword narrows. anyOf and
-// oneOf stay as lists of alternatives, of which the compiler tries each with the rest. Sub-schemas are kept
-// as (schema, place) and read when they are compiled, so recursive schemas need no care here. A keyword that
-// would be an assertion and is not supported is UNIMPLEMENTED, a malformed one INVALID_ARGUMENT, both with
-// the JSON pointer of its place; unknown keywords and formats are annotations, as the specification has it.
-// One thread.
+// A schema with allOf, $ref and other keywords is one set of facts, which each keyword narrows. anyOf and
+// oneOf remain lists of alternatives; the compiler combines each alternative with the other facts.
+// Sub-schemas are kept as a schema and its place, and are read when they are compiled, so recursive schemas
+// need no special treatment here. A keyword that is an assertion and not supported is UNIMPLEMENTED, a
+// malformed one INVALID_ARGUMENT, both with the JSON pointer of its place. Unknown keywords and formats are
+// annotations, as the specification says. Belongs to one thread.
 //
 // Source: https://json-schema.org/draft/2020-12, with draft 7's spellings (definitions, array-valued items,
 // additionalItems) and OpenAPI's nullable.
@@ -31,7 +31,7 @@ enum JsonTypes : uint8_t {
   kNullType = 1,
   kBooleanType = 2,
   kIntegerType = 4,
-  kFractionType = 8,  // numbers that are no integers; "number" is both
+  kFractionType = 8,  // numbers that are not integers; "number" is both
   kStringType = 16,
   kArrayType = 32,
   kObjectType = 64,
@@ -53,7 +53,7 @@ struct SchemaFacts {
   };
   struct ArrayPart {
     Schemas prefix;
-    std::optional<SchemaAt> rest;  // nothing: anything
+    std::optional<SchemaAt> rest;  // the schema of later items; nullopt if they may be anything
   };
   struct ObjectPart {
     std::vector<std::pair<std::string, SchemaAt>> properties;
@@ -64,8 +64,8 @@ struct SchemaFacts {
   bool never = false;
   uint8_t types = kAllTypes;
   bool types_given = false;
-  uint8_t implied_types = 0;                                  // of keywords that are about one type only
-  std::optional<std::vector<nlohmann::ordered_json>> values;  // enum, const
+  uint8_t implied_types = 0;  // the types of keywords that are about one type only
+  std::optional<std::vector<nlohmann::ordered_json>> values;  // by enum or const
 
   int64_t length_min = 0, length_max = kNoMaximum;
   std::vector<Text> patterns, formats;
@@ -74,7 +74,7 @@ struct SchemaFacts {
 
   std::vector<ArrayPart> arrays;
   int64_t items_min = 0, items_max = kNoMaximum;
-  std::optional<std::string> unique_items;  // where it is asked for
+  std::optional<std::string> unique_items;  // the place of uniqueItems: true
 
   std::vector<ObjectPart> objects;
   std::vector<std::string> required;
@@ -82,15 +82,16 @@ struct SchemaFacts {
   Schemas property_names;
   bool closed = false;  // unevaluatedProperties: false
 
-  std::vector<Schemas> choices;  // of each list one must hold
+  std::vector<Schemas> choices;  // one schema of each list must hold
   bool used_ref = false;
-  std::string pointer;  // of the first schema, for errors
+  std::string pointer;  // the place of the first schema, for errors
 
-  /// Says nothing but for `choices`.
+  /// Whether nothing constrains the type or value except `choices`.
   bool only_choices() const {
     return types == kAllTypes && implied_types == 0 && !values.has_value() && !never;
   }
-  /// What a value may be: a schema without "type" is about the types that its keywords are about.
+  /// The types that a value may have. Without "type", these are the types that the schema's keywords are
+  /// about.
   uint8_t effective_types() const {
     return types_given || implied_types == 0 ? types : types & implied_types;
   }
@@ -98,13 +99,14 @@ struct SchemaFacts {
 
 class SchemaReader {
  public:
-  /// `root` outlives this object and all SchemaAt made from it.
+  /// `root` must outlive this object and all SchemaAt made from it.
   explicit SchemaReader(const nlohmann::ordered_json& root);
 
   SchemaAt root() const { return {&root_, "#"}; }
-  /// Adds what `schema` says. Errors end up in `facts` half way: drop it.
+  /// Adds the constraints of `schema` to `facts`. After an error `facts` is incomplete and must not be used.
   absl::Status Absorb(const SchemaAt& schema, SchemaFacts& facts) const;
-  /// The schema that a chain of bare references ends at: `schema` itself if it is none.
+  /// Returns the schema at the end of a chain of references without other keywords; `schema` itself if it is
+  /// not such a reference.
   absl::StatusOr<SchemaAt> Dereference(SchemaAt schema) const;
 
  private:

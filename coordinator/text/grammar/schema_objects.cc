@@ -10,14 +10,14 @@
 namespace numoe::text::grammar {
 namespace {
 
-constexpr size_t kPatternsMax = 6;  // each combination of them is a region of keys of its own
-static_assert(kPatternsMax < 8 * sizeof(size_t), "a bit for each");
+constexpr size_t kPatternsMax = 6;  // each combination of patterns is a separate set of keys
+static_assert(kPatternsMax < 8 * sizeof(size_t), "a size_t has a bit for each pattern");
 
 }  // namespace
 
-// Keys nobody declared are allowed where additionalProperties says so, and by default where no key is
-// declared at all. An object that declares keys and says nothing of others has just these: what a client that
-// lists keys means, and what models handle best.
+// Returns whether undeclared keys are allowed: if additionalProperties says so, and by default if no key is
+// declared. An object that declares keys and does not mention others has only these, because that is what a
+// client that lists keys means, and what models handle best.
 bool ObjectCompiler::AllowsExtra() const {
   if (facts_.closed) return false;
   return facts_.objects.empty() ||
@@ -25,7 +25,7 @@ bool ObjectCompiler::AllowsExtra() const {
                      [](const SchemaFacts::ObjectPart& part) { return part.additional.has_value(); });
 }
 
-// What the schemas say about the member `name`.
+// Returns the schemas for the value of the member `name`.
 Schemas ObjectCompiler::MemberSchemas(const std::string& name) {
   Schemas schemas;
   for (const SchemaFacts::ObjectPart& part : facts_.objects) {
@@ -85,7 +85,7 @@ ExprId ObjectCompiler::ExtraMembers(const std::vector<std::string>& declared) {
   return e_.Choice(regions);
 }
 
-// Members whose keys match exactly the patterns in the bit set `inside`, and are not declared.
+// An expression for undeclared members whose keys match exactly the patterns in the bit set `inside`.
 ExprId ObjectCompiler::ExtraRegion(const std::vector<std::string>& declared,
                                    const std::vector<StringMachine>& patterns, size_t inside) {
   if (inside == 0 && !AllowsExtra()) return e_.Never();
@@ -102,7 +102,7 @@ ExprId ObjectCompiler::ExtraRegion(const std::vector<std::string>& declared,
     }
     if (!mentioned && part.additional.has_value()) schemas.push_back(*part.additional);
   }
-  NUMOE_CHECK_EQ(index, patterns.size()) << "a bit of `inside` for each pattern";
+  NUMOE_CHECK_EQ(index, patterns.size()) << "`inside` has a bit for each pattern";
   StringMachine keys;
   const ExprId any = e_.Repeat(EncodeForJson(e_, CodepointSet::All()), 0, kUnbounded);
   strings_.Narrow(keys, CompileMachine(e_, any, shared_.limits()), Combination::kBoth, facts_.pointer);
@@ -140,28 +140,32 @@ ExprId ObjectCompiler::Expression() {
   const bool extra = !e_.IsNever(members.extra);
   int64_t max = facts_.properties_max;
   if ((!extra && max >= declared) || max > kCountMax) max = kNoMaximum;
-  // Other keys may repeat, and a key that repeats counts once: no more than one of them is relied on.
+  // Undeclared keys may repeat, and a repeated key counts once. Therefore only one of them counts towards the
+  // minimum.
   const int64_t min = facts_.properties_min <= required ? 0 : facts_.properties_min;
   if (extra && min > required + 1) {
-    return shared_.Fail(absl::UnimplementedError(fmt::format(
-        "{}: minProperties above the number of required ones plus one, with free keys, is not supported",
-        Printable(facts_.pointer))));
+    return shared_.Fail(
+        absl::UnimplementedError(fmt::format("{}: with undeclared keys, minProperties of more than the "
+                                             "number of required properties plus one is not supported",
+                                             Printable(facts_.pointer))));
   }
   if (required > max || min > max || (!extra && min > declared)) return e_.Never();
   return ObjectGraph(members, min, max);
 }
 
-// Nodes for "before member i, c members were written", where c stops counting when it no longer matters, and
-// for "a comma, if one is needed, was written before member i", which both the first member and later ones
-// pass: so each member is in the graph once.
+// Each pair (i, c) has two nodes: "before member i, with c members written", where c stops counting when it
+// no longer matters, and the same "after the comma, if one is needed". Because the first member and later
+// ones pass through the second node, the graph has each member once for each c.
 ExprId ObjectCompiler::ObjectGraph(const Members& members, int64_t min, int64_t max) {
   NUMOE_DCHECK(0 <= min && min <= max);
   const int count = static_cast<int>(members.declared.size());
   const bool limited = max != kNoMaximum;
   const int cap = shared_.Least(limited ? max : std::max<int64_t>(1, min), "minProperties");
   if (static_cast<size_t>(count + 1) * static_cast<size_t>(cap + 1) > shared_.limits().nfa_states / 8)
-    return shared_.Fail(absl::ResourceExhaustedError("minProperties or maxProperties is too large here"));
-  // Where members are counted, the graph has one copy of each for every count.
+    return shared_.Fail(
+        absl::ResourceExhaustedError("minProperties or maxProperties is too large for an object with this "
+                                     "number of properties; lower it or leave it out"));
+  // If members are counted, the graph has a copy of each member for every count.
   const ExprId extra = shared_.CountedItem(members.extra, 0, cap);
   const auto before = [cap](int i, int c) { return 2 * (i * (cap + 1) + c); };
   const auto at = [cap](int i, int c) { return 2 * (i * (cap + 1) + c) + 1; };

@@ -1,8 +1,9 @@
-// ObjectCompiler: an object of a schema as an expression.
+// ObjectCompiler: translates a schema's constraints on objects into an expression.
 //
-// Declared members in the order of their declaration, then others: which keys those may have, what their
-// values are, how many members there may be. Made for one list of facts and used once; what a member's value
-// is it asks whoever compiles schemas. Errors go to the shared compilation. One thread.
+// The declared members come first, in the order of their declaration, then other members. The facts say which
+// keys and values these may have, and how many members are allowed. An object of this class is made for one
+// set of facts and used once; it translates the schemas of values with the function `schema`. Errors go to
+// the shared compilation. Belongs to one thread.
 #pragma once
 
 #include <string>
@@ -16,7 +17,8 @@ namespace numoe::text::grammar {
 
 class ObjectCompiler {
  public:
-  /// `schema`: a value for which all of the schemas hold. All four outlive it.
+  /// `schema` returns an expression for the values for which all given schemas hold. All arguments must
+  /// outlive this object.
   ObjectCompiler(const SchemaFacts& facts, SharedCompilation& shared, StringCompiler& strings,
                  absl::FunctionRef<ExprId(Schemas)> schema)
       : facts_(facts),
@@ -36,7 +38,7 @@ class ObjectCompiler {
   };
   struct Members {
     std::vector<Member> declared;
-    ExprId extra = 0;  // a key that is none of the declared, a colon and its value
+    ExprId extra = 0;  // an undeclared key, a colon and the value
   };
 
   Members CollectMembers();

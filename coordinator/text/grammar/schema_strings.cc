@@ -72,7 +72,7 @@ StringMachine StringCompiler::OfKeys(const SchemaFacts& facts) {
   shared_.Absorb(facts.property_names, names);
   if (!names.choices.empty()) {
     shared_.Fail(absl::UnimplementedError(
-        fmt::format("{}: anyOf and oneOf in propertyNames are not supported", Printable(names.pointer))));
+        fmt::format("{}: anyOf and oneOf are not supported in propertyNames", Printable(names.pointer))));
   }
   if (!shared_.ok() || names.never || (names.types & kStringType) == 0) return std::make_shared<const Dfa>();
   if (!names.values.has_value()) return Machine(names);

@@ -1,9 +1,10 @@
-// StringCompiler: what a schema says about strings, as machines over what stands between their quotes.
+// StringCompiler: translates a schema's constraints on strings into machines over the text between the
+// quotes.
 //
-// Patterns, formats, lengths and property names are machines in canonical characters, which are narrowed by
-// each other; a string of a schema is an expression of the machine that is left. Machines of patterns are
-// remembered. Errors go to the shared compilation, which outlives it; after one, machines match nothing. One
-// thread.
+// Each pattern, format, length and property name is a machine over canonical characters. These machines are
+// intersected, and the string's expression contains the result. Machines of patterns are cached. Errors go to
+// the shared compilation, which must outlive this object; after an error, machines match nothing. Belongs to
+// one thread.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace numoe::text::grammar {
 
-/// What may stand between the quotes, in canonical characters; null: anything.
+/// Matches the text that may be between the quotes, in canonical characters; null if any text is allowed.
 using StringMachine = std::shared_ptr<const Dfa>;
 
 class StringCompiler {
@@ -23,13 +24,14 @@ class StringCompiler {
       : shared_(shared), e_(shared.expressions()), json_(shared.json()) {}
 
   ExprId Expression(const SchemaFacts& facts);
-  /// Whether it is one of the strings that `facts` allow.
+  /// Whether `facts` allow the string `text`.
   bool Holds(const std::string& text, const SchemaFacts& facts);
-  /// What propertyNames allows.
+  /// Returns the machine for the keys that propertyNames allows.
   StringMachine OfKeys(const SchemaFacts& facts);
-  /// Never null.
+  /// Returns the machine for a pattern; it is never null.
   StringMachine OfPattern(const std::string& pattern, const std::string& pointer);
-  /// `machine` becomes what it is together with `by`, which an error of `place` may stand for.
+  /// Replaces `machine` by its combination with `by`. If `by` is an error, the compilation fails with it and
+  /// names `place`.
   void Narrow(StringMachine& machine, absl::StatusOr<StringMachine> by, Combination how,
               const std::string& place);
 

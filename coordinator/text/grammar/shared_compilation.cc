@@ -22,9 +22,9 @@ void SharedCompilation::Absorb(const Schemas& schemas, SchemaFacts& facts) {
 int SharedCompilation::Least(int64_t value, const std::string& place) {
   NUMOE_DCHECK_GE(value, 0);
   if (value > kCountMax) {
-    Fail(absl::InvalidArgumentError(
-        fmt::format("{}: no text matches: no context holds the {} that it demands; a minimum is at most {}",
-                    Printable(place), value, kCountMax)));
+    Fail(absl::InvalidArgumentError(fmt::format(
+        "{}: no text matches: no context holds the {} that it demands; lower the minimum to at most {}",
+        Printable(place), value, kCountMax)));
   }
   return static_cast<int>(std::min(value, kCountMax));
 }

@@ -1,8 +1,8 @@
-// SharedCompilation: what the parts of one schema's compilation share.
+// SharedCompilation: the state that the parts of a schema's compilation share.
 //
-// The schema's reader, the limits, the expressions that are being made, and the first error: after it every
-// part returns kNever, and the compilation ends with it. The schema, limits and expressions outlive it. One
-// thread.
+// It has the schema's reader, the limits, the expressions, and the first error. After an error every part
+// returns kNever, and the compilation fails with that error. The schema, limits and expressions must outlive
+// this object, which belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace numoe::text::grammar {
 
-/// A text with a million items, members or characters of one string is more than a context holds; and what is
-/// counted by copying has fewer long before.
+/// No context is large enough for a million items, members or characters of a string. Where counting copies
+/// states, the limit of states is reached far earlier.
 inline constexpr int64_t kCountMax = 1'000'000;
-/// Characters of strings are counted at run time, so that a bound costs nothing. Tokens of a hundred blanks
-/// bring a million within reach, but never a billion.
+/// Characters of strings are counted at run time, so a bound costs nothing. With tokens of a hundred blanks a
+/// million characters are possible, but never a billion.
 inline constexpr int64_t kCharactersMax = 1'000'000'000;
 
 class SharedCompilation {
@@ -33,17 +33,17 @@ class SharedCompilation {
 
   bool ok() const { return status_.ok(); }
   const absl::Status& status() const { return status_; }
-  /// Returns kNever, for who has an expression to return.
+  /// Records the error, if it is the first. Returns kNever, so that callers can return the result.
   ExprId Fail(absl::Status status);
 
-  /// What all of `schemas` say, added to `facts`.
+  /// Adds the constraints of all `schemas` to `facts`.
   void Absorb(const Schemas& schemas, SchemaFacts& facts);
-  /// The least length or count of something: fails above kCountMax. `place` is where the schema says it.
+  /// Returns the least length or count as an int; fails above kCountMax. `place` is its place in the schema.
   int Least(int64_t value, const std::string& place);
-  /// The greatest one; kUnbounded above `most`, where nothing gets.
+  /// Returns the greatest length or count; kUnbounded above `most`, which no text reaches.
   static int Greatest(int64_t value, int64_t most);
-  /// `item` for a repetition of `min` to `max` times. Counted repetitions copy what they repeat: a call is a
-  /// small copy.
+  /// Returns `item` for a repetition of `min` to `max` times. Counted repetitions copy their item, so a large
+  /// item is replaced by a call of a rule, which is a small copy.
   ExprId CountedItem(ExprId item, int64_t min, int64_t max);
 
  private:

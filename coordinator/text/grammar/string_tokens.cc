@@ -9,8 +9,9 @@
 namespace numoe::text::grammar {
 namespace {
 
-constexpr int kMaskedCharacters = 16;   // few tokens have more; these are added one by one
-constexpr size_t kLargePlace = 20'000;  // tokens from which on masks are kept beside the lists
+constexpr int kMaskedCharacters = 16;  // the few tokens with more characters are added one by one
+constexpr size_t kLargePlace =
+    20'000;  // a place with at least this number of tokens has masks beside the lists
 
 }  // namespace
 
@@ -37,7 +38,7 @@ void StringTokens::Build(const GrammarVocabulary& vocabulary, StateId state, Pla
   const StateId between = BetweenCharacters();
   const auto nodes = vocabulary.nodes();
   struct At {
-    StateId state = kNoState;  // kNoState: behind the closing quote, which is at depth `quote`
+    StateId state = kNoState;  // kNoState after the closing quote, which is at depth `quote`
     uint8_t characters = 0;
     uint8_t quote = 0;
   };
@@ -112,7 +113,7 @@ void StringTokens::AddTo(StateId place_id, int least, int most, absl::Span<uint6
     for (size_t w = 0; w < bits.size(); ++w) mask[w] |= bits[w];
   };
   if (least == 0 && most == kAnyNumber && !place.all.empty()) return add_mask(place.all);
-  int listed = 0;  // from this number of characters on tokens are added one by one
+  int listed = 0;  // tokens with this number of characters or more are added one by one
   if (!place.open_masks.empty()) {
     add_mask(place.open_masks[static_cast<size_t>(std::min(most, kMaskedCharacters))]);
     listed = kMaskedCharacters + 1;

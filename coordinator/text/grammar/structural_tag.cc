@@ -1,5 +1,5 @@
-// Structural tags: free text in which certain beginnings commit the text to go on as a tag. CONTRACT.md lists
-// what is supported.
+// Structural tags: free text in which certain beginnings (triggers) oblige the text to continue as a tag.
+// CONTRACT.md lists what is supported.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using Machine = std::shared_ptr<const Dfa>;
 
 struct Tag {
   std::string begin;
-  ExprId rest = 0;  // what follows `begin`, its end with it
+  ExprId rest = 0;  // the text after `begin`, including the tag's end
 };
 
 class TagTranslator {
@@ -102,10 +102,11 @@ class TagTranslator {
     return Triggered(tags, Texts(root, "triggers", "structural_tag"), {}, {.place = "structures"});
   }
 
-  // `ends`: what ends the tag around it, and is not in free text.
+  // Translates a format. `ends` are the texts that end the tag around it; free text does not contain them.
   ExprId Format(const ordered_json& format, const std::string& place, const Strings& ends) {
     if (++depth_ > limits_.nesting || e_.size() > limits_.expressions)
-      return Fail(absl::ResourceExhaustedError("the structural tag nests too deep, or has too many parts"));
+      return Fail(absl::ResourceExhaustedError(
+          "the structural tag is nested too deeply, or has too many parts; simplify it"));
     const ExprId made =
         format.is_object() ? FormatOfType(format, place, ends) : Fail(place, "expected an object");
     --depth_;
@@ -190,7 +191,7 @@ class TagTranslator {
     const Strings ends = Texts(tag, "end", place);
     const ordered_json* content = Member(tag, "content", place);
     if (!status_.ok() || content == nullptr) return read;
-    // An empty end ends at no place that text could be free of.
+    // With an empty end, free text cannot be kept free of it.
     const Strings shown = std::find(ends.begin(), ends.end(), "") == ends.end() ? ends : Strings();
     std::vector<ExprId> literals;
     for (const std::string& end : ends) literals.push_back(e_.Literal(end));
@@ -198,7 +199,7 @@ class TagTranslator {
     return read;
   }
 
-  // Tags with nothing but the separator between them.
+  // Tags with only the separator between them.
   ExprId Separated(const ordered_json& format, const std::string& place) {
     std::vector<ExprId> choices;
     for (const Tag& tag : Tags(format, place))
@@ -217,7 +218,7 @@ class TagTranslator {
     bool stop_after_first = false;
   };
 
-  // Free text, where every trigger begins one of its tags.
+  // Free text in which every trigger begins one of its tags.
   ExprId Triggered(const std::vector<Tag>& tags, const Strings& triggers, const Strings& excluded,
                    const Dispatch& how) {
     if (!status_.ok()) return e_.Never();
@@ -241,7 +242,8 @@ class TagTranslator {
     }
     for (size_t i = 0; i < tags.size(); ++i) {
       if (!begun[i])
-        return Fail(how.place, fmt::format("tag {} begins with no trigger: {}", i, Printable(tags[i].begin)));
+        return Fail(how.place,
+                    fmt::format("tag {} does not begin with a trigger: {}", i, Printable(tags[i].begin)));
     }
     if (!status_.ok()) return e_.Never();
     const ExprId one = e_.Choice(choices), rest = Free(stops, how.place);
@@ -257,7 +259,8 @@ class TagTranslator {
 
   ExprId AnyText() { return e_.Repeat(EncodePlain(e_, CodepointSet::All()), 0, kUnbounded); }
 
-  // All machines become states of one automaton: together they must not be more than it may have.
+  // Counts the states of a machine. All machines become part of one automaton, so together they must not have
+  // more states than that may have.
   Machine Charge(absl::StatusOr<Machine> machine) {
     if (!machine.ok()) {
       Fail(machine.status());
@@ -278,7 +281,7 @@ class TagTranslator {
     return e_.Choice(literals);
   }
 
-  // Any text that has none of `stops` in it.
+  // Any text that contains none of `stops`.
   ExprId Free(const Strings& stops, const std::string& place) {
     if (std::find(stops.begin(), stops.end(), "") != stops.end())
       return Fail(place, "an empty text cannot be excluded, nor be a trigger");
@@ -287,13 +290,13 @@ class TagTranslator {
         Without(Compile(AnyText()), Compile(e_.Sequence({AnyText(), OneOf(stops), AnyText()}))));
   }
 
-  // Any text that has one of `stops` before its last character.
+  // Any text that contains one of `stops` before its last character.
   Machine Stopped(const Strings& stops) {
     const ExprId character = EncodePlain(e_, CodepointSet::All());
     return Compile(e_.Sequence({AnyText(), OneOf(stops), e_.Repeat(character, 1, kUnbounded)}));
   }
 
-  // Any text that ends with `trigger` and is not of `stopped`.
+  // Any text that ends with `trigger` and does not match `stopped`.
   ExprId UpTo(const std::string& trigger, const Machine& stopped) {
     return e_.Machine(Without(Compile(e_.Sequence({AnyText(), e_.Literal(trigger)})), stopped));
   }
@@ -304,7 +307,7 @@ class TagTranslator {
   Expressions& e_;
   absl::Status status_;
   size_t depth_ = 0;
-  size_t states_ = 0;  // of all machines so far
+  size_t states_ = 0;  // the states of all machines so far
 };
 
 }  // namespace

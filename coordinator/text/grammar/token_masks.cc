@@ -12,7 +12,8 @@ namespace {
 
 using TrieNode = GrammarVocabulary::Node;
 
-// One state's mask: a walk over the vocabulary from that state with an unknown stack, which is kBase.
+// Computes a state's mask by a walk over the vocabulary from that state. The stack is unknown; kBase stands
+// for it.
 class MaskBuilder {
  public:
   MaskBuilder(const Program& program, const GrammarVocabulary& vocabulary, StateId state)
@@ -36,13 +37,14 @@ class MaskBuilder {
     mask->crossing = TokenTrie::Build(std::move(remainders_));
     return mask;
   }
-  /// Trie nodes visited, and what they took beyond one step each.
+  /// The number of trie nodes visited, plus the steps of the machine.
   size_t steps() const { return visited_ + machine_.steps(); }
 
  private:
   void Walk() {
     const auto nodes = vocabulary_.nodes();
-    std::vector<size_t> crossings;  // depths on the path where the rule ended and the next byte may follow it
+    std::vector<size_t>
+        crossings;  // depths on the path at which the rule ended and the next byte may follow it
     for (int32_t n = 1; n < vocabulary_.node_count();) {
       const TrieNode& node = nodes[static_cast<size_t>(n)];
       const size_t depth = node.depth;
@@ -124,7 +126,7 @@ class MaskBuilder {
   Pushdown machine_;
   const ByteSet& follow_;
   WalkScratch scratch_;
-  std::vector<std::pair<int32_t, int32_t>> ranges_;  // of sorted tokens
+  std::vector<std::pair<int32_t, int32_t>> ranges_;  // ranges of the sorted tokens
   size_t accepted_ = 0;
   std::vector<TokenTrie::Item> remainders_;
   size_t crossing_bytes_ = 0;
@@ -148,7 +150,7 @@ size_t TokenMasks::Mask::bytes() const {
 const TokenMasks::Mask* TokenMasks::Keep(StateId state, std::unique_ptr<const Mask> mask) const {
   const size_t bytes = mask->bytes();
   const Mask* expected = nullptr;
-  // Another thread may have been faster; both computed the same.
+  // Another thread may have been faster; both computed the same mask.
   if (!masks_[static_cast<size_t>(state)].compare_exchange_strong(expected, mask.get(),
                                                                   std::memory_order_acq_rel))
     return expected;
@@ -164,7 +166,7 @@ const TokenMasks::Mask& TokenMasks::Of(StateId state, Mask& spare) const {
   return spare;
 }
 
-// How much of the vocabulary lies beyond the two-byte beginnings that a state accepts.
+// Returns how many nodes of the vocabulary begin with two bytes that the state accepts.
 int64_t TokenMasks::Reach(StateId state) const {
   const auto nodes = vocabulary_->nodes();
   int64_t reach = 0;
@@ -181,7 +183,8 @@ int64_t TokenMasks::Reach(StateId state) const {
 }
 
 void TokenMasks::Warm(size_t steps) const {
-  std::vector<std::pair<int64_t, StateId>> order;  // far-reaching states first: those are the slow ones
+  std::vector<std::pair<int64_t, StateId>>
+      order;  // states with the largest reach first, because they are slow
   for (StateId state = 0; steps > 0 && state < static_cast<StateId>(masks_.size()); ++state)
     if (!program_->rule(program_->RuleOf(state)).is_string) order.emplace_back(-Reach(state), state);
   std::sort(order.begin(), order.end());
@@ -196,7 +199,8 @@ void TokenMasks::Warm(size_t steps) const {
 
 namespace {
 
-// What is left of tokens after the end of the thread's rule, where the rule returns to.
+// Walks the remainders of tokens after the end of the thread's rule, from the states to which the rule
+// returns.
 template <typename Accept>
 bool WalkCrossing(Pushdown& machine, FrameId frame, const TokenTrie& trie, WalkScratch& scratch,
                   Accept accept) {

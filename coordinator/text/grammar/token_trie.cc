@@ -12,7 +12,7 @@ TokenTrie TokenTrie::Build(std::vector<Item> items) {
   std::sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes < b.bytes; });
   trie.nodes.push_back({});
   std::string_view previous;
-  std::vector<size_t> path = {0};  // nodes of the previous item, by depth
+  std::vector<size_t> path = {0};  // the nodes of the previous item, by depth
   const auto close = [&](size_t depth) {
     for (; path.size() > depth + 1; path.pop_back())
       trie.nodes[path.back()].end = static_cast<int32_t>(trie.nodes.size());
@@ -21,7 +21,8 @@ TokenTrie TokenTrie::Build(std::vector<Item> items) {
     const std::string_view bytes = item.bytes;
     const auto [here, there] = std::mismatch(bytes.begin(), bytes.end(), previous.begin(), previous.end());
     const auto shared = static_cast<size_t>(here - bytes.begin());
-    NUMOE_DCHECK(shared < path.size() && bytes.size() <= UINT8_MAX) << "items are sorted, and short";
+    NUMOE_DCHECK(shared < path.size() && bytes.size() <= UINT8_MAX)
+        << "items must be sorted and have at most 255 bytes";
     close(shared);
     for (size_t d = shared; d < bytes.size(); ++d) {
       path.push_back(trie.nodes.size());

@@ -1,9 +1,10 @@
-// TokenTrie: a small trie of parts of tokens, and walking tries with a pushdown automaton.
+// TokenTrie: a small trie of the remainders of tokens, and WalkTrie, which walks tries with a pushdown
+// automaton.
 //
-// Where a token runs past the end of a rule, what is left of it is kept in a TokenTrie: one node for each
-// different beginning, in depth-first order like GrammarVocabulary's nodes. WalkTrie visits the part of a
-// trie that an automaton accepts and leaves the automaton as it was. Tries are immutable; scratch is one
-// thread's.
+// If a token extends beyond the end of a rule, its remainder is stored in a TokenTrie, which has a node for
+// each different beginning, in depth-first order like GrammarVocabulary's nodes. WalkTrie visits the part of
+// a trie that an automaton accepts, and leaves the automaton unchanged. Tries are immutable; scratch memory
+// belongs to one thread.
 #pragma once
 
 #include <string_view>
@@ -21,7 +22,7 @@ struct TokenTrie {
     uint8_t byte = 0;
     uint8_t depth = 0;
     int32_t end = 0;          // first node after the subtree
-    int32_t first_token = 0;  // tokens ending here: [first_token, (this + 1)->first_token)
+    int32_t first_token = 0;  // the tokens that end here are [first_token, (this + 1)->first_token)
   };
   struct Item {
     std::string_view bytes;
@@ -29,25 +30,26 @@ struct TokenTrie {
     uint8_t characters = 0;
   };
 
-  std::vector<Node> nodes;  // [0] is the root; one more than there are; none at all: no tokens
+  std::vector<Node> nodes;  // [0] is the root, and the last one is only an end; empty if there are no tokens
   std::vector<TokenId> tokens;
-  std::vector<uint8_t> characters;  // of tokens
+  std::vector<uint8_t> characters;  // by index in `tokens`
 
   static TokenTrie Build(std::vector<Item> items);
   bool empty() const { return nodes.empty(); }
 };
 
-/// One kernel for each depth of a walk.
+/// Scratch memory of a walk, by depth.
 struct WalkScratch {
   std::vector<Kernel> kernels = std::vector<Kernel>(256);
-  std::vector<size_t> frames = std::vector<size_t>(256);  // size of the arena when the kernel was made
+  std::vector<size_t> frames = std::vector<size_t>(256);  // the size of the arena after the kernel was made
 };
 
 inline void SetBit(absl::Span<uint64_t> mask, TokenId token) {
   mask[static_cast<size_t>(token) / 64] |= uint64_t{1} << (static_cast<size_t>(token) % 64);
 }
 
-/// Pushdown::Step, quick for a single thread that only reads bytes, as most are.
+/// Does the same as Pushdown::Step, but faster for a single thread that only reads bytes, which is the usual
+/// case.
 inline void StepFast(Pushdown& machine, const Kernel& from, uint8_t byte, Kernel& to) {
   const Program& program = machine.program();
   if (from.threads.size() == 1 && program.IsPlain(from.threads[0].state)) {
@@ -63,8 +65,8 @@ inline void StepFast(Pushdown& machine, const Kernel& from, uint8_t byte, Kernel
   machine.Step(from, byte, to);
 }
 
-/// Calls `accept(first_token, end_token)` for every node that `machine` reaches alive from `start`. False:
-/// more than kGrammarMaskStepsMax steps, not everything was visited.
+/// Calls `accept(first_token, end_token)` for every node whose bytes `machine` accepts after `start`. Returns
+/// false, and has not visited all nodes, if that takes more than kGrammarMaskStepsMax steps.
 template <typename Node, typename Accept>
 bool WalkTrie(Pushdown& machine, const Kernel& start, absl::Span<const Node> nodes, WalkScratch& scratch,
               Accept accept) {

@@ -9,9 +9,11 @@
 namespace numoe::text {
 namespace {
 
-constexpr size_t kTokenBytesMax = 255;  // depth is a byte; Kimi's longest token has 128
+constexpr size_t kTokenBytesMax =
+    255;  // because a node's depth is a byte; Kimi's longest token has 128 bytes
 
-// UTF-8 as an automaton: state 0 is between characters, Unicode's table 3-7 gives the others.
+// UTF-8 as an automaton: state 0 is between characters, and the other states are those of Unicode's table
+// 3-7.
 enum Utf8State : uint8_t {
   kBoundary,
   kOneMore,
@@ -110,7 +112,7 @@ void GrammarVocabulary::BuildTrie() {
   });
   nodes_.push_back({});
   std::string_view previous;
-  std::vector<size_t> path = {0};  // nodes of the previous token, by depth
+  std::vector<size_t> path = {0};  // the nodes of the previous token, by depth
   const auto close = [&](size_t depth) {
     for (; path.size() > depth + 1; path.pop_back())
       nodes_[path.back()].end = static_cast<int32_t>(nodes_.size());
@@ -137,7 +139,7 @@ void GrammarVocabulary::BuildTrie() {
 
 void GrammarVocabulary::SummariseSubtrees() {
   NUMOE_CHECK_EQ(static_cast<size_t>(node_count()) + 1, nodes_.size());
-  // Bit q of legal[n]: every path down from n continues well-formed UTF-8 that is in state q at n.
+  // Bit q of legal[n] is set if every path down from n continues well-formed UTF-8 that is in state q at n.
   std::vector<uint8_t> legal(nodes_.size(), 0xFF);
   for (int32_t n = node_count() - 1; n >= 0; --n) {
     Node& node = nodes_[static_cast<size_t>(n)];

@@ -1,7 +1,7 @@
-// What a model said, taken apart: reasoning, content and tool calls, as pieces of a stream and gathered.
+// The parts of a model's answer (reasoning, content, tool calls), as the pieces of a stream and as a whole.
 //
-// A call begins with its id and name, complete; its arguments follow as text, in order, and add up to the
-// JSON that the model wrote, byte for byte. Values; thread-safe.
+// The first piece of a call has its complete id and name. The pieces of its arguments follow in order;
+// joined, they are the JSON that the model wrote, byte for byte. The types are plain values.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace numoe::text {
 
-/// What a token of an answer is of.
+/// The part of the answer that a token belongs to.
 enum class AnswerPart : uint8_t { kReasoning, kContent, kCalls };
 
 struct AnswerDelta {
@@ -30,7 +30,7 @@ struct ToolCall {
   friend bool operator==(const ToolCall&, const ToolCall&) = default;
 };
 
-/// Where the deltas of one answer lead. REQUIRES of Add: a call's arguments come after its beginning.
+/// A whole answer, the sum of its deltas. Add REQUIRES that a call's arguments come after its kCallBegin.
 struct ParsedAnswer {
   std::string reasoning;
   std::string content;
@@ -40,7 +40,7 @@ struct ParsedAnswer {
   friend bool operator==(const ParsedAnswer&, const ParsedAnswer&) = default;
 };
 
-/// Adds a delta to a list, joined with the last one where both continue the same text.
+/// Appends a delta to a list. If it continues the text of the last delta, its text is added to that one.
 void Append(AnswerDelta delta, std::vector<AnswerDelta>& deltas);
 
 }  // namespace numoe::text

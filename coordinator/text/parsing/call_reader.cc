@@ -22,7 +22,7 @@ std::unique_ptr<CallReader> MakeCallReader(ToolSyntax syntax, CallSink& sink,
     case ToolSyntax::kNone:
       break;
   }
-  NUMOE_CHECK(false) << "no tool calls in this format";
+  NUMOE_CHECK(false) << "this format has no tool calls";
   return nullptr;
 }
 

@@ -1,8 +1,9 @@
-// CallReader: the inside of one tool call, in one format, as its text comes.
+// CallReader: reads the inside of a tool call in one format, piece by piece as its text is generated.
 //
-// OutputParser finds the marks and tells the reader what lies between them; the reader finds name and
-// arguments and gives them to the sink. A call is announced once its name is complete and its arguments have
-// begun, so that a call cut off before that never existed; from then on arguments go out as they come.
+// OutputParser finds the marks and passes the text between them to the reader. The reader finds the call's
+// name and arguments and passes them to the sink. It announces a call when the name is complete and the
+// arguments have begun, so a call that is cut off earlier is never reported; later arguments are passed on
+// immediately.
 #pragma once
 
 #include <memory>
@@ -21,26 +22,29 @@ class CallSink {
   virtual ~CallSink() = default;
   virtual void BeginCall(const std::string& name) = 0;
   virtual void Arguments(std::string_view text) = 0;
-  /// What was no call after all.
+  /// Receives the text of what looked like a call and turned out not to be one.
   virtual void NoCall(std::string_view text) = 0;
 };
 
 class CallReader {
  public:
   virtual ~CallReader() = default;
-  /// A call begins. Text up to Body is its head; formats without a mark between them begin with the body.
+  /// A call begins. Its head comes first (Head), then its body (Body). A format that has no mark between the
+  /// two has only a body.
   virtual void Begin() = 0;
   virtual void Head(std::string_view text) = 0;
   virtual void Body(std::string_view text) = 0;
-  /// `closed`: by its mark, or by a model that ended its turn; otherwise the answer was cut off inside it.
+  /// The call is over. `closed` is true if its end mark came or the model ended its turn, and false if the
+  /// answer was cut off inside the call.
   virtual void End(bool closed) = 0;
-  /// A call begins that no mark encloses: it is over where its own text ends it.
-  virtual void BeginBare() { Begin(); }
-  /// What the body held behind a call that BeginBare began, once that call is over.
+  /// A call without marks around it begins (unmarked_calls.h); its own text says where it ends.
+  virtual void BeginUnmarked() { Begin(); }
+  /// Returns the body's text after the end of a call that BeginUnmarked began; nullopt while the call
+  /// continues.
   virtual std::optional<std::string> TakeRest() { return std::nullopt; }
 };
 
-/// The reader for a format other than kNone. Sink and tools must outlive it.
+/// Returns the reader for a format. `sink` and `tools` must outlive it. REQUIRES: `syntax` is not kNone.
 std::unique_ptr<CallReader> MakeCallReader(ToolSyntax syntax, CallSink& sink,
                                            const std::vector<DeclaredTool>& tools);
 

@@ -15,8 +15,9 @@ const ordered_json* Member(const ordered_json& object, const char* name) {
   return it == object.end() ? nullptr : &*it;
 }
 
-// As schemas name them, and as programs do that pass on Python's or C's names of their types; integers are
-// numbers. Names with more behind them (uint32, list[str]) are known by their beginnings.
+// Returns the type with a name of JSON Schema, or with one of Python or C, which some programs pass on; 0 if
+// the name is unknown. Integers are numbers. Longer names (uint32, list[str]) are recognised by their
+// beginnings.
 ValueTypes TypeNamed(const ordered_json& name) {
   static constexpr std::pair<std::string_view, ValueTypes> kNames[] = {
       {"string", kStringValue},  {"str", kStringValue},     {"text", kStringValue},
@@ -43,7 +44,8 @@ ValueTypes TypeNamed(const ordered_json& name) {
 
 constexpr int kSchemaDepthMax = 16;
 
-// The types that values of `schema` may have, 0 where it does not say. `root` holds what it refers to.
+// Returns the types that values of `schema` may have; 0 if it does not name any. `$ref` is looked up in
+// `root`.
 ValueTypes TypesOf(const ordered_json& schema, const ordered_json& root, int depth = 0) {
   if (depth > kSchemaDepthMax) return 0;
   ValueTypes types = 0;

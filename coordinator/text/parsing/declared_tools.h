@@ -1,7 +1,8 @@
-// The tools a request declares, as far as reading calls needs them, and which of them a nameless call means.
+// The tools that a request declares, with the details that reading calls needs, and the choice of a tool for
+// a call without a name.
 //
-// Calls of tools that were not declared are passed on under the name the model gave: the client answers that
-// there is no such tool, and the model corrects itself. Pure functions.
+// A call of an undeclared tool is passed on with the name that the model wrote, so that the client can answer
+// that this tool does not exist and the model can correct itself. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace numoe::text {
 
-/// JSON types, or'ed.
+/// A set of JSON types, one bit for each.
 using ValueTypes = uint8_t;
 enum : ValueTypes {
   kStringValue = 1,
@@ -27,19 +28,19 @@ enum : ValueTypes {
 
 struct DeclaredTool {
   std::string name;
-  std::vector<std::string> properties;  // of its parameters
+  std::vector<std::string> properties;  // the names of its parameters
   std::vector<std::string> required;
-  std::map<std::string, ValueTypes> types;  // of properties whose schema names them
+  std::map<std::string, ValueTypes> types;  // by property, for the properties whose schema names types
 };
 
-/// The one that `value` has.
+/// Returns the type of `value`.
 ValueTypes ValueTypeOf(const nlohmann::ordered_json& value);
 
-/// From the request's `tools`; entries that are no functions with a name are left out.
+/// Reads the request's `tools`. Entries that are not functions with a name are left out.
 std::vector<DeclaredTool> ReadDeclaredTools(const nlohmann::ordered_json& tools);
 
-/// The only tool there is, or the only one whose parameters fit the arguments (JSON text); "" when that does
-/// not decide.
+/// Returns the name of the only tool, or of the only one whose parameters fit the arguments (JSON text); ""
+/// if no tool or several tools fit.
 std::string ToolByArguments(const std::vector<DeclaredTool>& tools, std::string_view arguments);
 
 }  // namespace numoe::text

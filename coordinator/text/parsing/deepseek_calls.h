@@ -1,7 +1,7 @@
-// DeepSeek's tool calls, old and new, told apart by what the model writes.
+// DeepSeek's tool calls in both forms, the old one and that of V3.1; the text of each call shows which it is.
 //
-// V3.1: the head is the name, the body the arguments. V3 and R1: the head is "function", and the body is the
-// name, a line break and the arguments in a ```json fence. Arguments begin at the first brace.
+// In V3.1 the head is the name and the body is the arguments. In V3 and R1 the head is "function", and the
+// body is the name, a line break and the arguments in a ```json fence. Arguments begin at the first brace.
 #pragma once
 
 #include "coordinator/text/parsing/call_reader.h"
@@ -23,9 +23,9 @@ class DeepSeekCallReader final : public CallReader {
 
   CallSink& sink_;
   std::string head_;
-  std::string prefix_;  // of the body, before the first brace
+  std::string prefix_;  // the body's text before the first brace
   bool announced_ = false;
-  Trimmer trimmer_{" \t\r\n`"};  // JSON does not end with the backticks of a fence
+  Trimmer trimmer_{" \t\r\n`"};  // also removes the backticks of the fence's end, which are not JSON
 };
 
 }  // namespace numoe::text

@@ -10,7 +10,8 @@ namespace {
 
 bool IsSpace(char c) { return kWhiteSpace.find(c) != std::string_view::npos; }
 
-// A string that holds the object, as APIs write arguments, is that object; any other is its own JSON.
+// If the string `text` contains a JSON object, as arguments are written in APIs, returns that object;
+// otherwise `written`, the JSON of the string itself. Returns "" for white space.
 std::string ArgumentsInString(const std::string& text, const std::string& written) {
   const std::string_view trimmed = Trimmed(text);
   if (trimmed.empty()) return "";
@@ -40,7 +41,7 @@ void HermesCallReader::Body(std::string_view text) {
 void HermesCallReader::End(bool closed) {
   if (announced_) return;
   const bool named = !name_.empty() && at_ != At::kBroken;
-  if (named && (closed || at_ == At::kBehind)) return Announce();
+  if (named && (closed || at_ == At::kAfter)) return Announce();
   if (closed || at_ == At::kBroken) sink_.NoCall(text_);
 }
 
@@ -55,8 +56,8 @@ void HermesCallReader::Step(char c) {
     key_ += c;
     return;
   }
-  if (at_ == At::kBehind && c == '{' && !name_.empty()) BeginAnother();
-  if (IsSpace(c) || at_ == At::kBehind || at_ == At::kBroken) return;
+  if (at_ == At::kAfter && c == '{' && !name_.empty()) BeginAnother();
+  if (IsSpace(c) || at_ == At::kAfter || at_ == At::kBroken) return;
   if (at_ == At::kObject && c == '{') {
     at_ = At::kKey;
   } else if (at_ == At::kKey && c == '"') {
@@ -64,7 +65,7 @@ void HermesCallReader::Step(char c) {
     key_.clear();
     escaped_ = false;
   } else if (at_ == At::kKey && c == '}') {
-    at_ = At::kBehind;
+    at_ = At::kAfter;
   } else if (at_ == At::kColon && c == ':') {
     at_ = At::kValue;
   } else if (at_ == At::kValue) {
@@ -97,7 +98,7 @@ void HermesCallReader::BeginValue(char c) {
   field_ = key_ == "name"                                ? Field::kName
            : key_ == "arguments" || key_ == "parameters" ? Field::kArguments
                                                          : Field::kOther;
-  // Of two fields of one name the first counts: it may have gone out already.
+  // If a field occurs twice, the first one counts, because it may have been passed on already.
   const bool again = field_ == Field::kName ? !name_.empty() : announced_ || !arguments_.empty();
   if (again) field_ = Field::kOther;
   streams_ = field_ == Field::kArguments && c == '{' && !name_.empty();

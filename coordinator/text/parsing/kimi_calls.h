@@ -1,8 +1,8 @@
-// Kimi's tool calls: the head is an id, functions.NAME:IDX, the body the arguments.
+// Kimi's tool calls: the head is an id, functions.NAME:IDX, and the body is the arguments.
 //
-// Names may hold dots, dashes and anything but white space and colons. The model's slips are read for what
-// they mean: white space inside the id, a missing prefix, counter or colon; an id that is a counter alone
-// names no tool, so its arguments are kept until they tell which one is meant.
+// Names may contain dots, dashes and any other characters except white space. The model's slips in the id are
+// tolerated: white space inside it, and a missing prefix, counter or colon. An id that is only a counter does
+// not name a tool; the arguments are then kept until the call ends, and the tool that they fit is chosen.
 #pragma once
 
 #include "coordinator/text/parsing/call_reader.h"
@@ -23,12 +23,13 @@ class KimiCallReader final : public CallReader {
   CallSink& sink_;
   const std::vector<DeclaredTool>& tools_;
   std::string head_;
-  std::string kept_;  // arguments of a call without a name
+  std::string kept_;  // the arguments so far of a call without a name
   bool announced_ = false;
   Trimmer trimmer_;
 };
 
-/// functions.get_weather:0 -> get_weather; "" where only a counter stands.
+/// Returns the name in an id: functions.get_weather:0 -> get_weather. Returns "" if the id has only a
+/// counter.
 std::string KimiCallName(std::string_view id);
 
 }  // namespace numoe::text

@@ -19,7 +19,7 @@ constexpr NamedMark kKimi[] = {{"<|tool_calls_section_begin|>", Mark::kSectionBe
                                {"<|tool_call_begin|>", Mark::kCallBegin},
                                {"<|tool_call_argument_begin|>", Mark::kArguments},
                                {"<|tool_call_end|>", Mark::kCallEnd}};
-// Kimi sometimes writes these in ordinary tokens: no token has such a name.
+// Kimi sometimes writes these in ordinary tokens; the vocabulary has no tokens with these names.
 constexpr NamedMark kKimiSpelled[] = {{"<|tool_call_section_begin|>", Mark::kSectionBegin},
                                       {"<|tool_call_section_end|>", Mark::kSectionEnd}};
 constexpr NamedMark kDeepSeek[] = {{"<｜tool▁calls▁begin｜>", Mark::kSectionBegin},
@@ -32,7 +32,11 @@ constexpr NamedMark kHermes[] = {{"<tool_call>", Mark::kCallBegin}, {"</tool_cal
 absl::Status AddMarks(const Tokenizer& tokenizer, absl::Span<const NamedMark> named, OutputFormat& format) {
   for (const NamedMark& entry : named) {
     const std::optional<TokenId> id = tokenizer.SpecialId(entry.name);
-    if (!id) return absl::InvalidArgumentError(fmt::format("the vocabulary has no token {}", entry.name));
+    if (!id) {
+      return absl::InvalidArgumentError(fmt::format(
+          "the vocabulary has no token {}, which this parser needs; choose another parser, or auto",
+          entry.name));
+    }
     format.marks.emplace_back(*id, entry.mark);
   }
   return absl::OkStatus();
@@ -94,14 +98,14 @@ absl::StatusOr<OutputFormat> ChooseOutputFormat(const Tokenizer& tokenizer, std:
 
 std::optional<Mark> PromptMark(const OutputFormat& format, const Tokenizer& tokenizer,
                                absl::Span<const TokenId> prompt) {
-  bool text_behind = false;
+  bool text_after = false;
   for (auto token = prompt.rbegin(); token != prompt.rend(); ++token) {
     const std::optional<Mark> mark = format.Find(*token);
     if (mark == Mark::kThinkBegin) return mark;
-    if (mark == Mark::kThinkEnd) return text_behind ? std::nullopt : mark;
-    // The mark of the turn's role: what lies before belongs to earlier turns.
+    if (mark == Mark::kThinkEnd) return text_after ? std::nullopt : mark;
+    // This is the mark of the turn's role; the tokens before it belong to earlier turns.
     if (tokenizer.IsSpecial(*token)) break;
-    text_behind = text_behind || !Trimmed(tokenizer.TokenBytes(*token)).empty();
+    text_after = text_after || !Trimmed(tokenizer.TokenBytes(*token)).empty();
   }
   return std::nullopt;
 }

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "coordinator/text/parsing/bare_calls.h"
+#include "coordinator/text/parsing/unmarked_calls.h"
 
 namespace numoe::text {
 namespace {
 
-// The length of the longest end of `text` that begins, but is not, one of the marks.
+// Returns the length of the longest end of `text` that is an incomplete mark; 0 if there is none.
 size_t HalfMark(std::string_view text, const std::vector<std::pair<std::string, Mark>>& marks) {
   size_t keep = 0;
   for (const auto& [name, mark] : marks) {
@@ -30,7 +30,7 @@ OutputParser::OutputParser(const Tokenizer& tokenizer, const OutputFormat& forma
     : format_(format), options_(std::move(options)), decoder_(tokenizer, options_.skip_special) {
   if (options_.calls && format_.tools != ToolSyntax::kNone)
     reader_ = MakeCallReader(format_.tools, *this, options_.tools);
-  // Behind a mark of the prompt, white space still belongs to the format; without one it is the model's.
+  // After a mark of the prompt, white space belongs to the format; without one, the model has written it.
   trimmer_.Restart(/*keep_leading=*/!options_.prompt_mark);
   if (options_.prompt_mark == Mark::kThinkBegin && options_.separate_reasoning) state_ = State::kReasoning;
 }
@@ -55,7 +55,7 @@ void OutputParser::Push(TokenId token, std::vector<AnswerDelta>& out) {
   out_ = nullptr;
 }
 
-// `silent`: the token ends within a character.
+// `silent` is true if the token yields no text yet, because it ends inside a character.
 AnswerPart OutputParser::PartOfText(State before, bool silent) const {
   if (before == State::kReasoning) return AnswerPart::kReasoning;
   if (before != State::kContent) return AnswerPart::kCalls;
@@ -77,8 +77,8 @@ void OutputParser::Finish(std::vector<AnswerDelta>& out, Ending ending) {
   complete_ = true;
 }
 
-// A mark where it has no meaning is something that the model quotes, or a slip. It is text where text around
-// it says so, and nothing otherwise.
+// A mark that has no meaning in its place is quoted by the model, or a slip. It is text if the text around it
+// suggests a quotation, and is ignored otherwise.
 bool OutputParser::IsText(Mark mark) const {
   const bool think = mark == Mark::kThinkBegin || mark == Mark::kThinkEnd;
   if (think && !options_.separate_reasoning) return true;
@@ -128,7 +128,7 @@ void OutputParser::OnThinkMark(Mark mark) {
   if (mark == Mark::kThinkEnd) think_open_ = false;
 }
 
-// Calls begin: what was said before is over, white space at its end included.
+// Calls begin. This ends the text before them; white space at its end is dropped.
 void OutputParser::BeginSection() {
   NUMOE_DCHECK(state_ == State::kReasoning || state_ == State::kContent);
   think_open_ = think_open_ || state_ == State::kReasoning;
@@ -144,7 +144,7 @@ void OutputParser::Enter(State state) {
 void OutputParser::EndCall(bool closed) {
   NUMOE_CHECK(InCall() && reader_ != nullptr);
   reader_->End(closed);
-  bare_ = false;
+  unmarked_call_ = false;
   if (in_section_) {
     state_ = State::kSection;
   } else {
@@ -156,61 +156,61 @@ void OutputParser::EndCall(bool closed) {
 void OutputParser::OnText(std::string text) {
   if (text.empty()) return;
   if (format_.tools == ToolSyntax::kQwenCoder && reader_ != nullptr)
-    return OnTextWithBareCalls(std::move(text));
+    return OnTextWithUnmarkedCalls(std::move(text));
   if (format_.spelled.empty() || InCall()) return Route(text);
-  spelled_ += text;
+  pending_text_ += text;
   for (;;) {
     size_t at = std::string::npos;
     const std::pair<std::string, Mark>* found = nullptr;
     for (const auto& spelled : format_.spelled) {
-      if (const size_t place = spelled_.find(spelled.first); place < at) {
+      if (const size_t place = pending_text_.find(spelled.first); place < at) {
         at = place;
         found = &spelled;
       }
     }
     if (found == nullptr) break;
-    Route(std::string_view(spelled_).substr(0, at));
-    spelled_.erase(0, at + found->first.size());
+    Route(std::string_view(pending_text_).substr(0, at));
+    pending_text_.erase(0, at + found->first.size());
     OnMark(found->second);
   }
-  const size_t keep = HalfMark(spelled_, format_.spelled);
-  Route(std::string_view(spelled_).substr(0, spelled_.size() - keep));
-  spelled_.erase(0, spelled_.size() - keep);
+  const size_t keep = HalfMark(pending_text_, format_.spelled);
+  Route(std::string_view(pending_text_).substr(0, pending_text_.size() - keep));
+  pending_text_.erase(0, pending_text_.size() - keep);
 }
 
-void OutputParser::OnTextWithBareCalls(std::string text) {
+void OutputParser::OnTextWithUnmarkedCalls(std::string text) {
   if (state_ != State::kContent) {
-    Route(text);  // what it holds behind a bare call is then in spelled_
+    Route(text);  // if this ends an unmarked call, pending_text_ has the text that follows the call
   } else {
-    spelled_ += text;
+    pending_text_ += text;
   }
-  while (state_ == State::kContent && !spelled_.empty()) {
-    const BareCall next = FindBareCall(spelled_, options_.tools);
-    NUMOE_DCHECK_LE(next.text_bytes, spelled_.size());
-    Route(std::string_view(spelled_).substr(0, next.text_bytes));
-    spelled_.erase(0, next.text_bytes);
+  while (state_ == State::kContent && !pending_text_.empty()) {
+    const UnmarkedCall next = FindUnmarkedCall(pending_text_, options_.tools);
+    NUMOE_DCHECK_LE(next.text_bytes, pending_text_.size());
+    Route(std::string_view(pending_text_).substr(0, next.text_bytes));
+    pending_text_.erase(0, next.text_bytes);
     if (!next.found) return;
     BeginSection();
-    reader_->BeginBare();
+    reader_->BeginUnmarked();
     state_ = State::kBody;
-    bare_ = true;
-    Route(std::exchange(spelled_, {}));
+    unmarked_call_ = true;
+    Route(std::exchange(pending_text_, {}));
   }
 }
 
 void OutputParser::OnBody(std::string_view text) {
   reader_->Body(text);
-  if (!bare_) return;
+  if (!unmarked_call_) return;
   std::optional<std::string> rest = reader_->TakeRest();
   if (!rest) return;
   EndCall(/*closed=*/true);
-  if (!complete_) spelled_ = *std::move(rest);
+  if (!complete_) pending_text_ = *std::move(rest);
 }
 
-// A character or a spelled mark that stayed unfinished is text after all.
+// An incomplete character, or an incomplete mark in ordinary tokens, turns out to be text.
 void OutputParser::FlushText() {
   OnText(decoder_.Flush());
-  Route(std::exchange(spelled_, {}));
+  Route(std::exchange(pending_text_, {}));
 }
 
 void OutputParser::Route(std::string_view text) {
@@ -233,7 +233,7 @@ void OutputParser::Route(std::string_view text) {
 }
 
 void OutputParser::Emit(AnswerDelta::Kind kind, std::string text) {
-  NUMOE_CHECK(out_ != nullptr) << "deltas are made while Push or Finish runs";
+  NUMOE_CHECK(out_ != nullptr) << "deltas can be emitted only while Push or Finish runs";
   if (text.empty()) return;
   const int call = kind == AnswerDelta::Kind::kArguments ? calls_ - 1 : 0;
   Append({.kind = kind, .text = std::move(text), .call = call}, *out_);
@@ -241,7 +241,7 @@ void OutputParser::Emit(AnswerDelta::Kind kind, std::string text) {
 
 void OutputParser::BeginCall(const std::string& name) {
   NUMOE_CHECK(out_ != nullptr && !name.empty());
-  dropped_ = !options_.parallel_calls && calls_ > 0;  // a second one between the same marks
+  dropped_ = !options_.parallel_calls && calls_ > 0;  // a second call between the same marks
   if (dropped_) return;
   const int call = calls_++;
   Append({.kind = AnswerDelta::Kind::kCallBegin,

@@ -68,7 +68,7 @@ class LiteralReader {
     return ReadNumber();
   }
 
-  // A list, or a tuple of at least two items or with a comma: (1) is a number.
+  // Reads a list or a tuple. A tuple of one item needs a comma; (1) is a number.
   bool ReadItems(char close, int depth) {
     const size_t begin = out_.size();
     ++at_;
@@ -153,7 +153,7 @@ class LiteralReader {
   bool ReadCodePoint(size_t digits, std::string& value) {
     std::optional<uint32_t> point = ReadHex(digits);
     if (!point) return false;
-    if (*point >= 0xD800 && *point < 0xDC00 && TakeWord("\\u")) {  // as JSON spells those beyond 16 bits
+    if (*point >= 0xD800 && *point < 0xDC00 && TakeWord("\\u")) {  // JSON's surrogate pair
       const std::optional<uint32_t> low = ReadHex(4);
       if (!low || *low < 0xDC00 || *low > 0xDFFF) return false;
       point = 0x10000 + ((*point - 0xD800) << 10) + (*low - 0xDC00);
@@ -163,7 +163,7 @@ class LiteralReader {
     return true;
   }
 
-  // Python's decimal numbers; the forms that JSON lacks (+1, .5, 1., 1_000) are written as JSON has them.
+  // Reads a decimal number of Python. Forms that JSON lacks (+1, .5, 1., 1_000) are translated.
   bool ReadNumber() {
     const size_t begin = at_;
     const auto digits = [&] {

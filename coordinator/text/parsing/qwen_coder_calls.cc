@@ -15,12 +15,12 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kFunctionTag = "<function=", kFunctionEnd = "</function>";
 constexpr std::string_view kParameterTag = "<parameter=", kParameterEnd = "</parameter>";
-// What is held back to find out whether a tag ends a value; longer ones are text.
+// The number of bytes that are held back to find out whether a tag ends a value; longer tags are text.
 constexpr size_t kTagBytesMax = 256;
 static_assert(kTagBytesMax > kParameterEnd.size() && kTagBytesMax > kFunctionEnd.size());
 
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
-// `text` may become `tag`.
+// Returns whether `text` is an incomplete `tag`.
 bool IsPartOf(std::string_view text, std::string_view tag) {
   return text.size() < tag.size() && Begins(tag, text);
 }
@@ -32,14 +32,15 @@ std::string Escaped(std::string_view text) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
-// Without the one line break at the end that the format adds.
+// Returns `text` without the one line break at its end, which the format adds.
 std::string_view WithoutLineBreak(std::string_view text) {
   if (!text.empty() && text.back() == '\n') text.remove_suffix(1);
   if (!text.empty() && text.back() == '\r') text.remove_suffix(1);
   return text;
 }
 
-// `text` as JSON of one of the types; the model writes Python's literals at times.
+// Returns `text` as JSON of one of the types. The model sometimes writes Python literals, which are
+// translated.
 std::string Typed(std::string_view text, ValueTypes types) {
   const std::string_view trimmed = Trimmed(text);
   const auto fits = [types](std::string_view written) {
@@ -65,18 +66,18 @@ void QwenCoderCallReader::Begin() {
   name_.clear();
   tool_ = nullptr;
   announced_ = false;
-  bare_ = false;
+  unmarked_call_ = false;
   keys_.clear();
 }
 
-void QwenCoderCallReader::BeginBare() {
+void QwenCoderCallReader::BeginUnmarked() {
   Begin();
-  bare_ = true;
+  unmarked_call_ = true;
 }
 
 std::optional<std::string> QwenCoderCallReader::TakeRest() {
-  NUMOE_DCHECK(bare_);
-  if (at_ != At::kBehind) return std::nullopt;
+  NUMOE_DCHECK(unmarked_call_);
+  if (at_ != At::kAfter) return std::nullopt;
   return std::exchange(pending_, {});
 }
 
@@ -89,7 +90,7 @@ void QwenCoderCallReader::Body(std::string_view text) {
 
 void QwenCoderCallReader::End(bool closed) {
   if (announced_) {
-    if (!closed || at_ == At::kBehind) return;
+    if (!closed || at_ == At::kAfter) return;
     if (at_ == At::kValue) {
       const ValueEnd end = FindValueEnd();
       std::string_view rest = pending_;
@@ -115,8 +116,8 @@ bool QwenCoderCallReader::Step() {
       return StepKey();
     case At::kValue:
       return StepValue();
-    case At::kBehind:
-      return StepBehind();
+    case At::kAfter:
+      return StepAfter();
     case At::kBroken:
       pending_.clear();
       return false;
@@ -124,9 +125,9 @@ bool QwenCoderCallReader::Step() {
   return false;
 }
 
-// Another call between the same marks; anything else there means nothing.
-bool QwenCoderCallReader::StepBehind() {
-  if (bare_) return false;
+// Finds another call between the same marks. Other text there is ignored.
+bool QwenCoderCallReader::StepAfter() {
+  if (unmarked_call_) return false;
   const size_t tag = pending_.find('<');
   pending_.erase(0, std::min(tag, pending_.size()));
   if (pending_.empty() || IsPartOf(pending_, kFunctionTag)) return false;
@@ -153,7 +154,7 @@ bool QwenCoderCallReader::StepName() {
   return true;
 }
 
-// Between tags: only white space belongs there.
+// Reads the text between tags, which should be only white space.
 bool QwenCoderCallReader::StepBetween() {
   pending_.erase(0, std::min(pending_.find_first_not_of(kWhiteSpace), pending_.size()));
   if (pending_.empty()) return false;
@@ -171,7 +172,7 @@ bool QwenCoderCallReader::StepBetween() {
     pending_.erase(0, kFunctionEnd.size());
     Close();
   } else {
-    pending_.erase(0, pending_.find('<', 1));  // a slip that means nothing
+    pending_.erase(0, pending_.find('<', 1));  // ignores other text and unknown tags
   }
   return true;
 }
@@ -223,12 +224,14 @@ QwenCoderCallReader::ValueEnd QwenCoderCallReader::FindValueEnd() const {
     if (Begins(tag, kParameterEnd)) return {at, at + kParameterEnd.size(), true};
     bool undecided = IsPartOf(tag, kParameterEnd) || IsPartOf(tag, kFunctionEnd);
     if (Begins(tag, kFunctionEnd)) {
-      const size_t behind = std::min(tag.find_first_not_of(kWhiteSpace, kFunctionEnd.size()), tag.size());
-      const std::string_view next = tag.substr(behind);
-      if (!bare_ && Begins(next, kFunctionTag)) return {at, at, true};
-      undecided = behind <= kTagBytesMax && (next.empty() || (!bare_ && IsPartOf(next, kFunctionTag)));
+      const size_t after = std::min(tag.find_first_not_of(kWhiteSpace, kFunctionEnd.size()), tag.size());
+      const std::string_view next = tag.substr(after);
+      if (!unmarked_call_ && Begins(next, kFunctionTag)) return {at, at, true};
+      undecided =
+          after <= kTagBytesMax && (next.empty() || (!unmarked_call_ && IsPartOf(next, kFunctionTag)));
     }
-    const bool line = at > 0 && text[at - 1] == '\n';  // held back with the break, so it can be seen
+    const bool line =
+        at > 0 && text[at - 1] == '\n';  // the line break is held back, so it is still in `text`
     if ((line || in_line_) && IsNextParameter(tag, undecided)) return {at, at, true};
     if (undecided) return {at, at, false};
   }
@@ -256,7 +259,7 @@ void QwenCoderCallReader::BeginValue(const std::string& key) {
   begun_ = in_line_ = false;
   value_.clear();
   dropped_ = std::find(keys_.begin(), keys_.end(), key) != keys_.end();
-  if (dropped_) return;  // of two the first counts: it has gone out
+  if (dropped_) return;  // the first value counts, because it has been passed on already
   types_ = 0;
   if (tool_ != nullptr) {
     if (const auto it = tool_->types.find(key); it != tool_->types.end()) types_ = it->second;
@@ -282,10 +285,10 @@ void QwenCoderCallReader::EndValue() {
 }
 
 void QwenCoderCallReader::Close() {
-  NUMOE_DCHECK(at_ != At::kBehind);
+  NUMOE_DCHECK(at_ != At::kAfter);
   if (!announced_) Announce();
   sink_.Arguments(keys_.empty() ? "{}" : "}");
-  at_ = At::kBehind;
+  at_ = At::kAfter;
 }
 
 void QwenCoderCallReader::Announce() {

@@ -1,7 +1,7 @@
-// Trimmer: drops what stands at the two ends of a text that comes in pieces.
+// Trimmer: removes white space at both ends of a text that comes in pieces.
 //
-// White space next to a mark belongs to the format, not to the text. Characters that may turn out to be the
-// end are held back until more text follows. One for each text; Restart begins the next.
+// White space beside a mark belongs to the format, not to the text. Characters that may be at the end are
+// held back until more text follows. A trimmer processes one text at a time; Restart begins the next.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ inline constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 class Trimmer {
  public:
-  /// `end`: characters that do not count at the end.
+  /// `end` has the characters that are removed at the end of the text.
   explicit Trimmer(std::string_view end = kWhiteSpace) : end_(end) {}
 
   void Restart(bool keep_leading) {
@@ -22,13 +22,14 @@ class Trimmer {
     begun_ = false;
     keep_leading_ = keep_leading;
   }
-  /// What may go out now.
+  /// Takes the next piece and returns the text that can be passed on now. With `hold_end`, characters that
+  /// may be at the end are held back.
   std::string Push(std::string_view text, bool hold_end);
-  /// The text ends here without a mark: what was held back, unless it is leading white space to drop.
+  /// The text ends here without a mark. Returns what was held back, except leading white space to be removed.
   std::string Flush() { return begun_ || keep_leading_ ? std::exchange(held_, {}) : std::string(); }
-  /// Something other than white space has come.
+  /// Whether a character other than white space has come.
   bool begun() const { return begun_; }
-  /// Nothing but leading white space has come, and it is dropped.
+  /// Whether only leading white space has come, which is removed.
   bool drops_leading() const { return !begun_ && !keep_leading_; }
 
  private:
@@ -38,7 +39,7 @@ class Trimmer {
   bool keep_leading_ = false;
 };
 
-/// Without white space at its ends.
+/// Returns `text` without white space at its ends.
 std::string_view Trimmed(std::string_view text);
 
 }  // namespace numoe::text

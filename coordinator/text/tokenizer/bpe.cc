@@ -9,11 +9,12 @@
 namespace numoe::text {
 namespace {
 
-// Scanning finds rank and place in one number of 31 bits.
+// The scan compares numbers of 31 bits that contain a rank and a place.
 constexpr size_t kScanBytes = 128;
 constexpr int kPlaceBits = 7;
 static_assert(kScanBytes == 1 << kPlaceBits && limits::kVocabularyMax <= 1 << (31 - kPlaceBits));
-constexpr size_t kScanStep = 16;  // places are scanned in whole steps, which become vector instructions
+constexpr size_t kScanStep =
+    16;  // places are scanned in steps of this number, which become vector instructions
 
 }  // namespace
 
@@ -22,7 +23,7 @@ BytePairEncoder::BytePairEncoder(const TokenTable& vocabulary, const std::vector
   for (size_t b = 0; b < byte_ids_.size(); ++b) {
     const char c = static_cast<char>(b);
     byte_ids_[b] = vocabulary.Find({&c, 1});
-    NUMOE_CHECK_GE(byte_ids_[b], 0) << "byte " << b << " is no token";
+    NUMOE_CHECK_GE(byte_ids_[b], 0) << "byte " << b << " is not a token";
   }
   byte_pairs_.reserve(byte_ids_.size() * byte_ids_.size());
   for (const TokenId first : byte_ids_) {
@@ -63,7 +64,8 @@ BytePairEncoder BytePairEncoder::FromMerges(
     encoder.whole_ = std::move(table);
     return encoder;
   }
-  // Tokens that their own bytes merge to: for these, too, looking up the piece is the same and faster.
+  // Collects the tokens that result from merging their own bytes. For these, looking up the piece has the
+  // same result and is faster.
   TokenTable whole(vocabulary.size());
   Scratch scratch;
   std::vector<TokenId> ids;
@@ -91,12 +93,13 @@ void BytePairEncoder::EncodeByScan(std::string_view piece, std::vector<TokenId>&
   const size_t size = piece.size();
   const size_t padded = (size + kScanStep - 1) / kScanStep * kScanStep;
   NUMOE_DCHECK(0 < size && size <= kScanBytes) << size;
-  // A part stays where its first byte is. keys: rank and place of joining it with the next one.
+  // A part is stored at the index of its first byte. `keys` has the rank and place of merging it with the
+  // next part.
   alignas(64) int32_t keys[kScanBytes];
   TokenId parts[kScanBytes];
   TokenId merged[kScanBytes];
   uint8_t left[kScanBytes];
-  uint8_t right[kScanBytes];  // `size` behind the last
+  uint8_t right[kScanBytes];  // `size` for the last part
   std::fill_n(keys, padded, kNoMerge);
   const auto set = [&](size_t at, int32_t rank, TokenId id) {
     keys[at] = rank == kNoMerge ? kNoMerge : rank << kPlaceBits | static_cast<int32_t>(at);
@@ -171,8 +174,9 @@ void BytePairEncoder::EncodeByHeap(std::string_view piece, Scratch& scratch,
     heap.pop_back();
     const auto at = static_cast<int32_t>(best & 0xFFFFFFFF);
     Scratch::Part& part = parts[static_cast<size_t>(at)];
-    if (part.rank != static_cast<int32_t>(best >> 32)) continue;  // one of the two has joined another since
-    NUMOE_DCHECK(part.right < size) << "the last part joins nothing";
+    if (part.rank != static_cast<int32_t>(best >> 32))
+      continue;  // one of the two parts has been merged since
+    NUMOE_DCHECK(part.right < size) << "the last part has no right neighbour";
     Scratch::Part& gone = parts[static_cast<size_t>(part.right)];
     part.id = pairs_.Find(part.id, gone.id).merged;
     part.right = gone.right;

@@ -1,9 +1,10 @@
-// Byte-pair encoding of one piece of text: joins the adjacent pair with the lowest rank until none is left.
+// Byte-pair encoding of a piece of text: merges the adjacent pair with the lowest rank until no pair can be
+// merged.
 //
-// Ties go to the leftmost pair. A piece that is one token is looked up; up to 128 bytes are joined by
-// scanning the ranks of all pairs for the lowest, longer ones with a heap: O(n log n), so that a million
-// bytes of one letter cost a fraction of a second. Nothing is allocated for a piece of the first two kinds.
-// Immutable; thread-safe with a scratch for each thread. Sources: Sennrich et al.,
+// Ties go to the leftmost pair. A piece that is a token is looked up. Other pieces of up to 128 bytes are
+// merged by scanning the ranks of all pairs for the lowest, longer ones with a heap in O(n log n), so that a
+// million bytes of one letter take a fraction of a second. Pieces of the first two kinds need no allocation.
+// Immutable; thread-safe if each thread has its own scratch memory. Sources: Sennrich et al.,
 // https://arxiv.org/abs/1508.07909; https://github.com/openai/tiktoken.
 #pragma once
 
@@ -21,23 +22,25 @@ namespace numoe::text {
 
 class BytePairEncoder {
  public:
-  /// What long pieces are joined in. Reused, it is allocated once.
+  /// Scratch memory for merging long pieces. It is reused, so that it is allocated only once.
   struct Scratch {
     struct Part {
       TokenId id;
-      int32_t rank;  // of joining it with its right neighbour
+      int32_t rank;  // the rank of merging it with its right neighbour
       int32_t left, right;
     };
     std::vector<Part> parts;
-    std::vector<uint64_t> heap;  // rank and part
+    std::vector<uint64_t> heap;  // the rank and the part in one number
   };
 
-  /// tiktoken's rule: neighbours join where their bytes together are a token, whose id is the rank; a piece
-  /// that is a token is that token. REQUIRES: every byte is a token, at most kVocabularyMax tokens.
+  /// Follows tiktoken's rule: neighbours are merged if their bytes together are a token, and that token's id
+  /// is the rank. A piece that is a token becomes that token. REQUIRES: every byte is a token; at most
+  /// kVocabularyMax tokens.
   static BytePairEncoder FromRanks(const std::vector<std::string>& tokens);
 
-  /// A list of merges. `whole_first`: a piece that is a token is that token, even if no merges lead there.
-  /// REQUIRES: every byte is in `vocabulary`, the ids of `merges` are, too, ranks are below kVocabularyMax.
+  /// Follows a list of merges. With `whole_first`, a piece that is a token becomes that token, even if the
+  /// merges do not result in it. REQUIRES: every byte and all ids of `merges` are in `vocabulary`; ranks are
+  /// below kVocabularyMax.
   static BytePairEncoder FromMerges(const std::vector<std::pair<std::string_view, TokenId>>& vocabulary,
                                     const std::vector<Merge>& merges, bool whole_first);
 

@@ -69,7 +69,7 @@ class BpeTokenizer final : public Tokenizer {
 
   const BytePairEncoder encoder_;
   const bool nfc_;
-  const std::vector<Pattern> patterns_;  // each cuts the pieces of the one before it
+  const std::vector<Pattern> patterns_;  // each divides the pieces of the previous one
   const std::vector<std::string> tokens_;
   const SpecialTokens specials_;
 };
@@ -88,7 +88,7 @@ bool BpeModel::AddMerge(std::string_view left, std::string_view right) {
   const auto merged = vocab.find(std::string(left).append(right));
   if (merged == vocab.end() || merges.size() == limits::kVocabularyMax) return false;
   const auto left_token = vocab.find(std::string(left)), right_token = vocab.find(std::string(right));
-  // Of what is no token there is never a part to merge.
+  // If `left` or `right` is not a token, no part can ever be merged by this rule, so it is left out.
   if (left_token == vocab.end() || right_token == vocab.end()) return true;
   merges.push_back(
       {left_token->second, right_token->second, static_cast<int32_t>(merges.size()), merged->second});

@@ -1,4 +1,4 @@
-// A byte-level BPE tokeniser whose merges are a list (Qwen3, DeepSeek), whatever file it was read from.
+// A byte-level BPE tokeniser with a list of merges (Qwen3, DeepSeek), independent of the file format.
 //
 // The readers (hf_tokenizer.h, gguf_tokenizer.h) fill a BpeModel; all its strings are bytes. Source:
 // https://github.com/huggingface/tokenizers.
@@ -21,19 +21,20 @@ namespace numoe::text {
 struct BpeModel {
   bool nfc = false;                                // normalise to NFC first
   bool ignore_merges = false;                      // a piece that is itself a token is that token
-  std::vector<Pattern> patterns;                   // each cuts the pieces of the one before it
-  std::vector<std::string> tokens;                 // [id], "" where there is none
+  std::vector<Pattern> patterns;                   // each divides the pieces of the previous one
+  std::vector<std::string> tokens;                 // [id], "" if the id has no ordinary token
   std::unordered_map<std::string, TokenId> vocab;  // ordinary tokens
   std::vector<Merge> merges;
   SpecialTokens specials;
   std::vector<std::pair<std::string, std::string>> role_tokens;
   bool add_bos_token = false;
 
-  /// false: the id has another token.
+  /// Stores a token. Returns false if the id already has another token.
   bool StoreToken(TokenId id, std::string bytes);
-  /// The next merge in rank. false: what it makes is no token, or there are too many.
+  /// Adds the merge with the next rank. Returns false if its result is not a token, or if there are too many
+  /// merges.
   bool AddMerge(std::string_view left, std::string_view right);
-  /// The lowest byte that is no token, or -1: every byte must be one.
+  /// Returns the lowest byte that is not a token; -1 if every byte is one, as is required.
   int MissingByte() const;
 };
 

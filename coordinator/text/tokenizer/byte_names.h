@@ -1,7 +1,7 @@
-// GPT-2's spelling of bytes as printable characters, which byte-level vocabularies are written in.
+// GPT-2's spelling of bytes as printable characters, in which byte-level vocabularies are written.
 //
-// A byte is itself where it is printable, else U+0100 + n for the n-th of the rest. Immutable; thread-safe.
-// Source: https://github.com/openai/gpt-2, encoder.py.
+// A printable byte is the character with its number; the n-th of the other bytes is U+0100 + n. Immutable;
+// thread-safe. Source: https://github.com/openai/gpt-2, encoder.py.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ namespace numoe::text {
 class ByteNames {
  public:
   ByteNames();
-  /// Vocabulary spelling to bytes; characters that spell no byte stay as they are.
+  /// Translates a spelling of the vocabulary into bytes. Characters that do not stand for a byte are
+  /// unchanged.
   std::string Bytes(std::string_view spelling) const;
 
  private:

@@ -23,13 +23,13 @@ enum TokenKind : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined
 
 constexpr char kKimi[] = "kimi-k2";
 
-// How each model's own tokenizer.json cuts text.
-struct Cut {
+// The pre-tokenisation of each model's own tokenizer.json.
+struct PreTokenizer {
   const char* pre;
   bool nfc;
   std::vector<const char*> patterns;
 };
-const Cut kCuts[] = {
+const PreTokenizer kPreTokenizers[] = {
     {"qwen2",
      true,
      {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
@@ -41,7 +41,7 @@ const Cut kCuts[] = {
       " ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
 };
 
-// Control tokens that are part of the answer: clients and parsers need to see them.
+// Returns whether a control token is part of the answer, so that clients and parsers must see it.
 bool IsContent(std::string_view name) {
   return name.find("tool") != std::string_view::npos || name.find("think") != std::string_view::npos;
 }
@@ -57,7 +57,7 @@ class GgufVocabularyReader {
     ReadRoles();
     const std::string pre = file_.Text("tokenizer.ggml.pre");
     if (pre == kKimi) return MakeKimi();
-    for (const Cut& cut : kCuts) {
+    for (const PreTokenizer& cut : kPreTokenizers) {
       if (pre == cut.pre) return MakeBpe(cut);
     }
     return Error("pre", pre.empty() ? "is missing" : "is " + Printable(pre), "kimi-k2, qwen2 or deepseek-v3");
@@ -82,7 +82,8 @@ class GgufVocabularyReader {
     return Error(key, Found(key), "an array of strings");
   }
 
-  // Every token as bytes or, from kControl on, by name.
+  // Reads the names and kinds of all tokens. Unknown, control and user-defined tokens are also listed as
+  // added tokens.
   absl::Status ReadTokens() {
     ASSIGN_OR_RETURN(names_, Strings("tokens"));
     if (names_.empty() || names_.size() > limits::kVocabularyMax)
@@ -122,7 +123,7 @@ class GgufVocabularyReader {
     config_.add_bos_token = adds != nullptr && adds->Bool().value_or(false);
   }
 
-  // Ordinary tokens come first, in the order of their ranks.
+  // The ordinary tokens must come first, in the order of their ranks.
   absl::StatusOr<std::unique_ptr<Tokenizer>> MakeKimi() const {
     std::vector<std::string> ranks;
     while (ranks.size() < names_.size() && kinds_[ranks.size()] == kNormal)
@@ -131,14 +132,14 @@ class GgufVocabularyReader {
       if (kinds_[id] == kNormal) {
         return Error(
             "token_type",
-            fmt::format("token {} is an ordinary one behind token {}, which is not", id, ranks.size()),
+            fmt::format("token {} is an ordinary token after token {}, which is not", id, ranks.size()),
             "ordinary tokens first: their ids are their ranks");
       }
     }
     return MakeTiktoken(std::move(ranks), config_, path_ + ": key tokenizer.ggml.tokens");
   }
 
-  absl::StatusOr<std::unique_ptr<Tokenizer>> MakeBpe(const Cut& cut) const {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> MakeBpe(const PreTokenizer& cut) const {
     BpeModel model;
     model.nfc = cut.nfc;
     model.role_tokens = config_.role_tokens;

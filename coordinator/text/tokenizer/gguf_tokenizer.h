@@ -1,9 +1,10 @@
-// The tokeniser in a GGUF file's metadata.
+// Reads the tokeniser in the metadata of a GGUF file.
 //
-// Reads tokenizer.ggml.model "gpt2" with .tokens, .token_type and .merges; .pre says how text is cut: kimi-k2
-// (then the ids of ordinary tokens are their ranks, and merges are not needed), qwen2 or deepseek-v3.
-// Converters mark every control token as one to be hidden, those of tools and thinking too, which models'
-// own files keep visible: here they stay visible, by name. Errors name the file and the key.
+// The keys are tokenizer.ggml.model "gpt2" with .tokens, .token_type and .merges; .pre says how text is
+// divided: kimi-k2 (then the ids of ordinary tokens are their ranks, and merges are not needed), qwen2 or
+// deepseek-v3. Converters mark every control token as hidden, also those of tools and thinking, which the
+// models' own files keep visible. Here these stay visible; they are recognised by their names. Errors name
+// the file and the key.
 #pragma once
 
 #include <memory>
@@ -14,7 +15,7 @@
 
 namespace numoe::text {
 
-/// `path` is used in error messages only. Keeps nothing of `file`.
+/// `path` is only used in error messages. The result does not refer to `file`.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeGgufTokenizer(const GgufFile& file, const std::string& path);
 
 }  // namespace numoe::text

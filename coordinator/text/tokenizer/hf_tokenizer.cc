@@ -57,7 +57,7 @@ class TokenizerJsonReader {
                : component.dump().substr(0, 80);
   }
 
-  // `fallback` where the field is absent; nlohmann's value() would throw on another type.
+  // Returns `fallback` if the field is absent. (nlohmann's value() would throw on another type.)
   absl::StatusOr<bool> Flag(const json& component, const char* field, bool fallback) const {
     const auto it = component.find(field);
     if (it == component.end()) return fallback;
@@ -91,12 +91,12 @@ class TokenizerJsonReader {
       return absl::OkStatus();
     }
     if (type == "ByteLevel") {
-      // Absent counts as true: the library itself refuses a file without the field.
+      // If the field is absent, it counts as true; the library itself refuses a file without it.
       ASSIGN_OR_RETURN(const bool add_prefix_space, Flag(component, "add_prefix_space", true));
       if (add_prefix_space) return Error("pre_tokenizer ByteLevel", "add_prefix_space false");
       ASSIGN_OR_RETURN(const bool use_regex, Flag(component, "use_regex", true));
       byte_level_ = true;
-      // use_regex (the default) cuts by GPT-2's own pattern.
+      // use_regex (the default) divides text by GPT-2's own pattern.
       return use_regex
                  ? AddPattern(
                        "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+")
@@ -197,7 +197,8 @@ class TokenizerJsonReader {
       const auto id = token["id"].get<TokenId>();
       const auto name = token["content"].get<std::string>();
       ASSIGN_OR_RETURN(const bool special, Flag(token, "special", false));
-      // A name that is in the vocabulary, too, keeps its id; there its spelling was read as bytes.
+      // A name that is also in the vocabulary keeps its id; the vocabulary's entry was read as the spelling
+      // of bytes.
       if (const auto it = model_.vocab.find(names_.Bytes(name)); it != model_.vocab.end() && it->second == id)
         model_.tokens[id].clear();
       RETURN_IF_ERROR(StoreToken(id, name, "added_tokens"));
@@ -212,7 +213,7 @@ class TokenizerJsonReader {
   }
 
   const std::string path_;
-  bool byte_level_ = false;  // the pre-tokeniser maps bytes to the vocabulary's alphabet
+  bool byte_level_ = false;  // the pre-tokeniser maps bytes to the alphabet of the vocabulary
   const ByteNames names_;
   BpeModel model_;
 };

@@ -15,7 +15,8 @@ namespace numoe::text {
 namespace {
 
 constexpr int32_t kCodePoints = 0x110000;
-constexpr size_t kPartsMax = 32;  // of one character; Unicode's longest canonical decomposition has four
+constexpr size_t kPartsMax =
+    32;  // the parts of a character; Unicode's longest canonical decomposition has four
 
 struct Character {
   int32_t point;
@@ -35,8 +36,8 @@ Character CharacterAt(std::string_view text, size_t at) {
 
 int CombiningClass(utf8proc_int32_t point) { return utf8proc_get_property(point)->combining_class; }
 
-// Marks of one character come in the order of their classes. utf8proc's own sorting takes the square of their
-// number, and there are texts of a megabyte of them.
+// Sorts the marks of each character by their classes. utf8proc's own sorting takes quadratic time, and a text
+// can be a megabyte of marks.
 void OrderMarks(std::vector<utf8proc_int32_t>& points) {
   for (auto begin = points.begin(); begin != points.end();) {
     const auto is_mark = [](utf8proc_int32_t point) { return CombiningClass(point) != 0; };
@@ -69,10 +70,10 @@ void AppendNfc(std::string_view text, std::string& out) {
   }
 }
 
-// Characters before which a text cannot simply be cut: they move or join to what is before them, or become
-// others. Any stretch without them is in normal form, whatever surrounds it.
-std::unique_ptr<std::bitset<kCodePoints>> FindRestless() {
-  auto restless = std::make_unique<std::bitset<kCodePoints>>();
+// Finds the characters that normalisation may change, move, or join to the character before them. A part of a
+// text without such characters is in normal form, whatever is around it.
+std::unique_ptr<std::bitset<kCodePoints>> FindNonInert() {
+  auto non_inert = std::make_unique<std::bitset<kCodePoints>>();
   std::string normal;
   for (int32_t point = 0; point < kCodePoints; ++point) {
     if (!utf8proc_codepoint_valid(point)) continue;
@@ -80,26 +81,26 @@ std::unique_ptr<std::bitset<kCodePoints>> FindRestless() {
     const utf8proc_ssize_t count =
         utf8proc_decompose_char(point, parts.data(), parts.size(), UTF8PROC_DECOMPOSE, nullptr);
     NUMOE_CHECK(count > 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()));
-    for (size_t i = 1; i < static_cast<size_t>(count); ++i) restless->set(static_cast<size_t>(parts[i]));
-    if (CombiningClass(point) != 0) restless->set(static_cast<size_t>(point));
+    for (size_t i = 1; i < static_cast<size_t>(count); ++i) non_inert->set(static_cast<size_t>(parts[i]));
+    if (CombiningClass(point) != 0) non_inert->set(static_cast<size_t>(point));
     if (count == 1 && parts[0] == point) continue;
     std::array<utf8proc_uint8_t, 4> bytes;
     const std::string_view self(reinterpret_cast<const char*>(bytes.data()),
                                 static_cast<size_t>(utf8proc_encode_char(point, bytes.data())));
     normal.clear();
     AppendNfc(self, normal);
-    if (normal != self) restless->set(static_cast<size_t>(point));
+    if (normal != self) non_inert->set(static_cast<size_t>(point));
   }
-  return restless;
+  return non_inert;
 }
 
 }  // namespace
 
 std::string_view Nfc(std::string_view text, std::string& buffer) {
-  static const std::bitset<kCodePoints>& restless = *FindRestless().release();
+  static const std::bitset<kCodePoints>& non_inert = *FindNonInert().release();
   buffer.clear();
-  size_t done = 0;    // in the buffer
-  size_t before = 0;  // the last character that is not restless
+  size_t done = 0;    // the text before this is in the buffer
+  size_t before = 0;  // the last inert character
   for (size_t at = 0; at < text.size();) {
     if (const size_t ascii = AsciiPrefix(text.substr(at)); ascii > 0) {
       at += ascii;
@@ -107,7 +108,7 @@ std::string_view Nfc(std::string_view text, std::string& buffer) {
       continue;
     }
     Character c = CharacterAt(text, at);
-    if (!restless.test(static_cast<size_t>(c.point))) {
+    if (!non_inert.test(static_cast<size_t>(c.point))) {
       before = at;
       at += c.length;
       continue;
@@ -115,7 +116,7 @@ std::string_view Nfc(std::string_view text, std::string& buffer) {
     size_t end = at;
     for (; end < text.size(); end += c.length) {
       c = CharacterAt(text, end);
-      if (!restless.test(static_cast<size_t>(c.point))) break;
+      if (!non_inert.test(static_cast<size_t>(c.point))) break;
     }
     buffer.append(text.substr(done, before - done));
     AppendNfc(text.substr(before, end - before), buffer);

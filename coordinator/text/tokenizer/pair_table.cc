@@ -8,7 +8,8 @@
 namespace numoe::text {
 namespace {
 
-constexpr size_t kFilterBitsPerMerge = 4;  // about one pair in eight is looked up in vain
+constexpr size_t kFilterBitsPerMerge =
+    4;  // about one pair in eight passes the filter without being in the table
 
 }  // namespace
 

@@ -1,8 +1,9 @@
-// PairTable: what two neighbouring tokens join to, and how early. A flat hash table of 16 bytes a slot.
+// PairTable: the token to which two neighbouring tokens are merged, and the rank of that merge. A flat hash
+// table with slots of 16 bytes.
 //
-// Open addressing with linear probing, at most two thirds full. Most pairs of a text do not join: a bit for
-// each hash value, 256 KiB for a large vocabulary, answers for them from the second-level cache. Filled once,
-// then immutable; thread-safe.
+// Open addressing with linear probing, at most two thirds full. Most pairs of a text cannot be merged; a
+// filter with a bit for each hash value, 256 KiB for a large vocabulary, rejects these from the second-level
+// cache. Filled once, then immutable; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ namespace numoe::text {
 
 inline constexpr int32_t kNoMerge = std::numeric_limits<int32_t>::max();
 
-/// `left` and `right` become `merged`; lower ranks come first.
+/// `left` and `right` are merged to `merged`; lower ranks come first.
 struct Merge {
   TokenId left = -1;
   TokenId right = -1;
@@ -27,10 +28,10 @@ struct Merge {
 
 class PairTable {
  public:
-  /// Of two merges of one pair the first counts. REQUIRES: ids >= 0.
+  /// If a pair has several merges, the first one counts. REQUIRES: ids >= 0.
   explicit PairTable(const std::vector<Merge>& merges);
 
-  /// rank == kNoMerge: they do not join.
+  /// Returns the merge of a pair. Its rank is kNoMerge if the pair cannot be merged.
   const Merge& Find(TokenId left, TokenId right) const {
     NUMOE_DCHECK(left >= 0 && right >= 0);
     const uint64_t hash = Hash(left, right);
@@ -45,7 +46,7 @@ class PairTable {
  private:
   static uint64_t Hash(TokenId left, TokenId right) {
     const uint64_t pair = uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
-    return pair * 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: the high bits are mixed best
+    return pair * 0x9E3779B97F4A7C15;  // 2^64 / golden ratio; the high bits are mixed best
   }
   size_t Start(uint64_t hash) const { return (hash ^ hash >> 32) & mask_; }
 

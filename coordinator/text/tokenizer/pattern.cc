@@ -12,14 +12,15 @@
 
 namespace numoe::text {
 
-// Han characters newer than Debian 12's PCRE2 (Unicode 14): the rest of Unicode 15.1's Script=Han. They count
+// Han characters of Unicode 15.1's Script=Han that Debian 12's PCRE2 (Unicode 14) does not have. They count
 // as letters.
 #define NUMOE_NEW_HAN "\\x{2B739}\\x{2EBF0}-\\x{2EE5D}\\x{31350}-\\x{323AF}"
-// sc: is the Script property; a plain \p{Han} would be script extensions in PCRE2 and take in shared
+// sc: is the Script property; a plain \p{Han} would be the script extensions in PCRE2 and include shared
 // punctuation.
 #define NUMOE_HAN "\\p{sc:Han}" NUMOE_NEW_HAN
-// The published "[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]" by De Morgan: one class, because a group with a
-// lookahead needs a stack frame for each letter, and words of some thousand letters exist (base64, Thai).
+// The published "[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]", transformed by De Morgan's laws into one
+// class. A group with a lookahead would need a stack frame for each letter, and some words have thousands of
+// letters (base64, Thai).
 #define NUMOE_UPPER "[^\\p{Ll}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}" NUMOE_HAN "]"
 #define NUMOE_LOWER "[^\\p{Lu}\\p{Lt}\\p{N}\\p{P}\\p{S}\\p{Z}\\p{C}" NUMOE_HAN "]"
 #define NUMOE_BEFORE "[^\\r\\n\\p{L}\\p{N}" NUMOE_NEW_HAN "]?"
@@ -37,15 +38,15 @@ const char kKimiPattern[] = "[" NUMOE_HAN
 
 namespace {
 
-// Unicode's White_Space. PCRE2's own \s takes in U+180E, which stopped being white space in Unicode 6.3.
+// Unicode's White_Space. PCRE2's own \s includes U+180E, which has not been white space since Unicode 6.3.
 constexpr std::string_view kWhiteSpace = "\\t-\\r\\x{85}\\p{Z}";
 
-// The expression with \s and \S spelt out as White_Space. Refuses what PCRE2 would take without complaint but
-// read otherwise than Oniguruma and Rust: a class within a class, and class intersection.
+// Returns the expression with \s and \S written as White_Space. Refuses syntax that PCRE2 accepts but reads
+// differently from Oniguruma and Rust: a class within a class, and class intersection.
 absl::StatusOr<std::string> Translate(std::string_view expression) {
   std::string out;
   bool in_class = false;
-  size_t class_start = 0;  // where "]" is still an ordinary character
+  size_t class_start = 0;  // the place at which "]" is still an ordinary character
   for (size_t i = 0; i < expression.size(); ++i) {
     const std::string_view rest = expression.substr(i);
     if (rest[0] == '\\' && rest.size() > 1) {
@@ -59,7 +60,7 @@ absl::StatusOr<std::string> Translate(std::string_view expression) {
       ++i;
       continue;
     }
-    if (in_class && rest.substr(0, 2) == "[:") {  // [:alpha:] and its like
+    if (in_class && rest.substr(0, 2) == "[:") {  // [:alpha:] and similar classes
       const size_t length = std::min(rest.find(":]"), rest.size() - 2) + 2;
       out += rest.substr(0, length);
       i += length - 1;
@@ -81,7 +82,7 @@ absl::StatusOr<std::string> Translate(std::string_view expression) {
   return out;
 }
 
-constexpr uint32_t kHeapKibMax = 256 * 1024;  // of one match in the interpreter
+constexpr uint32_t kHeapKibMax = 256 * 1024;  // for a match in the interpreter
 
 struct MatchDataDeleter {
   void operator()(pcre2_match_data* match) const { pcre2_match_data_free(match); }
@@ -98,7 +99,8 @@ std::optional<Found> WholeMatch(int found, pcre2_match_data* match) {
   return Found{ends[0], ends[1]};
 }
 
-// The interpreter keeps the heap of its largest match with the match data, so these are of this match alone.
+// Matches with the interpreter. It keeps the heap of its largest match in the match data, so each match has
+// its own.
 std::optional<Found> Interpret(const pcre2_code* code, std::string_view text, size_t at) {
   const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
       pcre2_match_context_create(nullptr), pcre2_match_context_free);
@@ -109,10 +111,11 @@ std::optional<Found> Interpret(const pcre2_code* code, std::string_view text, si
                     match.get());
 }
 
-// JIT code runs on 32 KiB of stack; what needs more is matched again by the interpreter, which uses the heap.
+// JIT code has 32 KiB of stack; a match that needs more is repeated by the interpreter, which uses the heap.
 std::optional<Found> Match(const pcre2_code* code, bool jit, std::string_view text, size_t at) {
   if (!jit) return Interpret(code, text, at);
-  // One for each thread, for single words are split, too. No group but the whole match is asked for.
+  // One object for each thread, because texts may be as short as a word. It has room only for the whole
+  // match, not for groups.
   thread_local const MatchData match(pcre2_match_data_create(1, nullptr));
   const int found = pcre2_jit_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at, 0,
                                     match.get(), nullptr);
@@ -134,25 +137,25 @@ absl::StatusOr<Pattern> Pattern::Compile(const std::string& expression) {
         fmt::format("pattern at byte {}: {}", offset, reinterpret_cast<char*>(reason)));
   }
   Pattern pattern;
-  pattern.jit_ = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;  // without, it is only slower
+  pattern.jit_ = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;  // without JIT it is only slower
   pattern.code_ = std::shared_ptr<void>(code, [](void* p) { pcre2_code_free(static_cast<pcre2_code*>(p)); });
   return pattern;
 }
 
 void Pattern::Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const {
   const auto* code = static_cast<const pcre2_code*>(code_.get());
-  NUMOE_CHECK(code != nullptr) << "Compile gives patterns";
+  NUMOE_CHECK(code != nullptr) << "a Pattern must come from Compile";
   size_t done = 0;
   size_t at = 0;
   while (at < text.size()) {
     const std::optional<Found> found = Match(code, jit_, text, at);
-    // Besides "no match", an exhausted match limit ends the pieces: the rest is then one piece, which decodes
-    // to the same text but may merge where the pattern would have cut.
+    // An exhausted match limit ends the search, too. The rest is then one piece, which decodes to the same
+    // text, but tokens may extend across places where the pattern would have divided it.
     if (!found) break;
     NUMOE_DCHECK(at <= found->begin && found->begin <= found->end && found->end <= text.size());
     if (found->end == found->begin) {
       do ++at;
-      while (at < text.size() && (text[at] & 0xC0) == 0x80);  // on to the next character
+      while (at < text.size() && (text[at] & 0xC0) == 0x80);  // moves to the next character
       continue;
     }
     if (found->begin > done) piece(text.substr(done, found->begin - done));

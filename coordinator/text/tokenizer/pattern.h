@@ -1,9 +1,9 @@
-// Pre-tokenisation patterns: regular expressions that cut text into the pieces that byte merging works on.
+// Pre-tokenisation patterns: regular expressions that divide text into the pieces in which bytes are merged.
 //
-// PCRE2 with UTF and Unicode properties, JIT where the system allows it. Expressions are written for
-// Oniguruma or Rust: \s becomes Unicode's White_Space, and nested or intersected classes, which PCRE2 would
-// misread, are refused. Letters newer than PCRE2's Unicode 14 count as symbols, but for Han in Kimi's
-// pattern. A Pattern is immutable and thread-safe.
+// They are matched by PCRE2 with UTF and Unicode properties, with its JIT if the system allows that. Since
+// expressions are written for Oniguruma or Rust, \s is translated to Unicode's White_Space, and nested or
+// intersected classes, which PCRE2 would misread, are refused. Letters that PCRE2's Unicode 14 does not have
+// yet count as symbols, except Han in Kimi's pattern. A Pattern is immutable and thread-safe.
 #pragma once
 
 #include <functional>
@@ -18,11 +18,10 @@ namespace numoe::text {
 
 class Pattern {
  public:
-  /// InvalidArgument gives the position and PCRE2's reason; Unimplemented names what is refused.
+  /// INVALID_ARGUMENT gives the position and PCRE2's reason; UNIMPLEMENTED names the unsupported syntax.
   static absl::StatusOr<Pattern> Compile(const std::string& expression);
 
-  /// Calls `piece` for every match and every stretch between matches, in order. REQUIRES: `text` is valid
-  /// UTF-8.
+  /// Calls `piece` for every match and every text between matches, in order. REQUIRES: `text` is valid UTF-8.
   void Split(std::string_view text, absl::FunctionRef<void(std::string_view)> piece) const;
 
  private:
@@ -30,7 +29,7 @@ class Pattern {
   bool jit_ = false;
 };
 
-/// Kimi's pattern: Han runs, words cut at case changes, digits by three, punctuation, white space.
+/// Kimi's pattern: runs of Han, words divided at case changes, up to three digits, punctuation, white space.
 extern const char kKimiPattern[];
 
 }  // namespace numoe::text

@@ -6,7 +6,7 @@
 namespace numoe::text {
 namespace {
 
-// Cuts control tokens out of stretches of the joined text; what lies between them is text.
+// Separates control tokens in parts of the joined text from the text between them.
 struct Cutter {
   std::string_view joined;
   const SpecialTokens& specials;
@@ -34,7 +34,8 @@ struct Cutter {
 void CutSpecials(absl::Span<const TextSegment> segments, const SpecialTokens& specials,
                  absl::FunctionRef<void(std::string_view)> text, absl::FunctionRef<void(TokenId)> special) {
   std::string joined;
-  // Trusted stretches: names may span segments, but not the border of such a stretch.
+  // The trusted parts of the text. A name may extend over several trusted segments, but not beyond such a
+  // part.
   std::vector<std::pair<size_t, size_t>> trusted;
   for (const TextSegment& segment : segments) {
     const size_t begin = joined.size();

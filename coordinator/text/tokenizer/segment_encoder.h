@@ -1,6 +1,7 @@
-// What both tokeniser kinds share: joining segments, and cutting control tokens out of trusted text.
+// The part that both kinds of tokenisers share: joins segments and separates control tokens from trusted
+// text.
 //
-// Pure; calls back in text order.
+// A pure function; it makes its calls in the order of the text.
 #pragma once
 
 #include <string_view>
@@ -12,7 +13,8 @@
 
 namespace numoe::text {
 
-/// `text(piece)` for stretches of valid UTF-8 without control tokens, `special(id)` for control tokens.
+/// Calls `text(piece)` for each text between control tokens, which is valid UTF-8, and `special(id)` for each
+/// control token.
 void CutSpecials(absl::Span<const TextSegment> segments, const SpecialTokens& specials,
                  absl::FunctionRef<void(std::string_view)> text, absl::FunctionRef<void(TokenId)> special);
 

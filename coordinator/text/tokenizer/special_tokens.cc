@@ -31,7 +31,7 @@ size_t SpecialTokens::LongestName() const {
   return longest;
 }
 
-// Narrows the sorted names to those that go on like the text, character by character.
+// Narrows the range of sorted names, character by character, to those that continue like the text.
 size_t SpecialTokens::LongestAt(std::string_view text) const {
   size_t longest = 0;
   auto begin = names_.begin(), end = names_.end();
@@ -40,7 +40,7 @@ size_t SpecialTokens::LongestAt(std::string_view text) const {
     const auto at_depth = [&](const std::string& name) { return static_cast<unsigned char>(name[depth]); };
     begin = std::partition_point(begin, end, [&](const std::string& name) { return at_depth(name) < c; });
     end = std::partition_point(begin, end, [&](const std::string& name) { return at_depth(name) == c; });
-    // The name that ends here sorts before those that it begins.
+    // A name that ends here comes before the names that begin with it.
     if (begin != end && begin->size() == depth + 1) {
       longest = depth + 1;
       ++begin;

@@ -1,6 +1,6 @@
-// Control tokens: their names, ids and flags, and where they occur in a text.
+// Control tokens: their names, ids and flags, and a search for them in a text.
 //
-// Matching is leftmost, longest at one place. Immutable after Add; thread-safe.
+// The search finds the leftmost token, and at one place the longest. Immutable after Add; thread-safe.
 #pragma once
 
 #include <array>
@@ -28,18 +28,18 @@ class SpecialTokens {
     size_t length = 0;
     TokenId id = 0;
   };
-  /// First occurrence at or after `from`.
+  /// Returns the first occurrence at or after `from`.
   std::optional<Match> Find(std::string_view text, size_t from) const;
 
   const std::map<std::string, SpecialToken, std::less<>>& by_name() const { return by_name_; }
   const std::map<TokenId, std::string>& by_id() const { return by_id_; }
-  /// Bytes of the longest name; 0: there is none.
+  /// Returns the bytes of the longest name; 0 if there are no names.
   size_t LongestName() const;
-  /// The token of this id is marked special.
+  /// Whether the token with this id is marked special.
   bool IsSpecial(TokenId id) const;
 
  private:
-  /// Length of the longest name that `text` begins with; 0: none.
+  /// Returns the length of the longest name with which `text` begins; 0 if there is none.
   size_t LongestAt(std::string_view text) const;
 
   std::map<std::string, SpecialToken, std::less<>> by_name_;

@@ -19,17 +19,17 @@
 namespace numoe::text {
 namespace {
 
-// Ids behind the ranks that the published code creates, named or reserved.
+// The number of ids after the ranks that the published code creates, with a name or reserved.
 constexpr int kReservedTokens = 256;
-// The published code cuts text into chunks of this many characters, and runs of white space or of anything
-// else into this many, so that no piece is longer; both only matter for extreme inputs.
+// The published code divides text into chunks of kChunkChars characters, and runs of white space or of other
+// characters into parts of kRunCharsMax, so that no piece is longer. Both only matter for extreme inputs.
 constexpr size_t kChunkChars = 400'000;
 constexpr size_t kRunCharsMax = 25'000;
 static_assert(kRunCharsMax <= kChunkChars);
 
 class TiktokenTokenizer final : public Tokenizer {
  public:
-  // First; errors begin with `source`, as do SetSpecials'.
+  // Must be called before SetSpecials. Errors of both begin with `source`.
   absl::Status SetRanks(std::vector<std::string> ranks, const std::string& source) {
     tokens_ = std::move(ranks);
     if (tokens_.size() > limits::kVocabularyMax) {
@@ -115,7 +115,7 @@ class TiktokenTokenizer final : public Tokenizer {
     size_t begin = 0, chars = 0, run = 0;
     bool run_is_space = false;
     for (size_t at = 0; at < text.size(); ++at) {
-      if ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;  // within a character
+      if ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;  // a continuation byte
       const bool is_space = IsSpace(text.substr(at, 3));
       run = is_space == run_is_space ? run + 1 : 1;
       run_is_space = is_space;
@@ -129,8 +129,8 @@ class TiktokenTokenizer final : public Tokenizer {
     encode(text.substr(begin));
   }
 
-  // Python's str.isspace of the character that `text` begins with, for those that occur: ASCII, NEL, NBSP,
-  // and the Zs/Zl/Zp blocks.
+  // Returns Python's str.isspace for the first character of `text`: for ASCII, NEL, NBSP, and the categories
+  // Zs, Zl and Zp.
   static bool IsSpace(std::string_view text) {
     NUMOE_DCHECK(!text.empty());
     const auto first = static_cast<unsigned char>(text[0]);
@@ -192,9 +192,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTiktoken(const std::filesystem::p
   ASSIGN_OR_RETURN(std::vector<std::string> ranks, ParseRanks(text, ranks_path));
   RETURN_IF_ERROR(tokenizer->SetRanks(std::move(ranks), ranks_path));
   if (!std::filesystem::exists(config_path)) {
-    return absl::NotFoundError(fmt::format(
-        "{}: no tokenizer_config.json, expected beside tiktoken.model: it names the control tokens",
-        dir.string()));
+    return absl::NotFoundError(
+        fmt::format("{}: found no tokenizer_config.json, which names the control tokens; copy it from the "
+                    "checkpoint, beside tiktoken.model",
+                    dir.string()));
   }
   ASSIGN_OR_RETURN(const TokenizerConfig config, ReadTokenizerConfig(dir));
   RETURN_IF_ERROR(tokenizer->SetSpecials(config, config_path));

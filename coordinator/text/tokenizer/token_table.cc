@@ -10,7 +10,7 @@ namespace numoe::text {
 namespace {
 
 constexpr size_t kKeyBytes = 8;
-constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio: Fibonacci hashing
+constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio (Fibonacci hashing)
 
 uint64_t Load(const char* from, size_t length) {
   uint64_t word = 0;
@@ -18,7 +18,7 @@ uint64_t Load(const char* from, size_t length) {
   return word;
 }
 
-// Up to eight bytes as a number, with loads of fixed size only.
+// Loads up to eight bytes as a number, using only loads of fixed sizes.
 uint64_t LoadShort(const char* from, size_t length) {
   NUMOE_DCHECK(0 < length && length <= kKeyBytes) << length;
   if (length == 8) return Load(from, 8);

@@ -20,8 +20,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem
   }
   if (std::filesystem::exists(model_path / "tiktoken.model")) return LoadTiktoken(model_path);
   if (std::filesystem::exists(model_path / "tokenizer.json")) return LoadHfTokenizer(model_path);
-  return absl::NotFoundError(
-      fmt::format("{}: expected tiktoken.model or tokenizer.json, found neither", model_path.string()));
+  return absl::NotFoundError(fmt::format(
+      "{}: expected tiktoken.model or tokenizer.json, found neither; is this the folder of a model?",
+      model_path.string()));
 }
 
 std::vector<TokenId> Tokenizer::Encode(std::string_view text, Specials specials) const {
@@ -52,7 +53,7 @@ std::string Tokenizer::Decode(absl::Span<const TokenId> ids, bool skip_special) 
 std::string StreamDecoder::Push(TokenId id) {
   if (skip_special_ && tokenizer_.IsSpecial(id)) return "";
   pending_.append(tokenizer_.TokenBytes(id));
-  // Everything up to an unfinished end can be emitted.
+  // Everything before an incomplete end can be emitted.
   size_t complete = 0;
   while (complete < pending_.size()) {
     const int step = Utf8Step(std::string_view(pending_).substr(complete));

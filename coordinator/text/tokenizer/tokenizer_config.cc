@@ -23,7 +23,7 @@ absl::StatusOr<TokenizerConfig> ParseTokenizerConfig(std::string_view json_text,
   for (const char* role : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
     const auto it = root.find(role);
     if (it == root.end()) continue;
-    // A string, or an AddedToken object with "content".
+    // The value is a string, or an AddedToken object with "content".
     const nlohmann::json& value = it->is_object() && it->contains("content") ? (*it)["content"] : *it;
     if (value.is_string()) config.role_tokens.emplace_back(role, value.get<std::string>());
   }

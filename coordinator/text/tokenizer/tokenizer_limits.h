@@ -1,7 +1,8 @@
-// Limits of vocabularies beyond that of their size (kVocabularyMax in common/weights/weights_limits.h).
+// Limits of vocabularies, in addition to that of their size (kVocabularyMax in
+// common/weights/weights_limits.h).
 //
-// Constants only, with the unit in the name: bytes. A vocabulary beyond one is refused with an error that
-// names the token by its id.
+// Only constants, with the unit (bytes) in the name. A vocabulary that exceeds one is refused with an error
+// that gives the token's id.
 #pragma once
 
 #include <cstddef>

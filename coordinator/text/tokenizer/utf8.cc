@@ -17,8 +17,8 @@ int Utf8Step(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
   if (first < 0x80) return 1;
-  // Range of the second byte: tighter than 80..BF where that would be overlong, a surrogate or beyond
-  // U+10FFFF.
+  // The range of the second byte. It is smaller than 80..BF where that would allow an overlong form, a
+  // surrogate or a code point beyond U+10FFFF.
   int length = 0;
   unsigned low = 0x80, high = 0xBF;
   if (first >= 0xC2 && first <= 0xDF) {

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Starts a daemon of the pod: start.sh PROGRAM ARGUMENTS...
-# WAIT_FOR and WAIT_FOR_PACKED name files that are there once the model is complete; until then this waits, and says
-# every 15 s how far it is (WAIT_MIB: what WAIT_FOR's directory holds in the end). INDEX_BASE and INDEX_STEP make the
-# slice from the number at the end of the pod's name: pod 1 has slice INDEX_BASE, pod 2 INDEX_BASE + INDEX_STEP. (Pod 0 of a
+# WAIT_FOR and WAIT_FOR_PACKED name files that exist once the model is complete. The script waits for them and prints the progress
+# every 15 s (WAIT_MIB is the final size of WAIT_FOR's directory). INDEX_BASE and INDEX_STEP give the number of the slice by the
+# number at the end of the pod's name: pod 1 has slice INDEX_BASE, pod 2 INDEX_BASE + INDEX_STEP. (Pod 0 of a
 # LeaderWorkerSet's group is its leader.)
 set -eu
-# As process 1 the shell would ignore the signal.
+# Without these traps the shell, which is process 1, would ignore the signals.
 trap 'exit 143' TERM
 trap 'exit 130' INT
 
@@ -19,7 +19,7 @@ mib() {
   echo $((${kib:-0} / 1024))
 }
 
-progress() { # directory, MiB in the end, MiB at the last look, seconds since
+progress() { # directory, final size in MiB, size in MiB at the last call, seconds since then
   now=$(mib "$1")
   rate=$(((now - $3) / $4))
   line="waiting for $1: $now of $2 MiB"
@@ -29,14 +29,14 @@ progress() { # directory, MiB in the end, MiB at the last look, seconds since
   echo "$line"
 }
 
-await() { # file, MiB in the end
+await() { # file, final size of its directory in MiB
   before=$(mib "$(dirname "$1")")
   until [ -e "$1" ]; do
     pause "${WAIT_SECONDS:-15}"
     progress "$(dirname "$1")" "$2" "$before" "${WAIT_SECONDS:-15}"
     before=$now
   done
-  echo "$1 is there"
+  echo "$1 exists now"
 }
 
 [ -z "${WAIT_FOR:-}" ] || await "$WAIT_FOR" "${WAIT_MIB:-0}"

@@ -1,21 +1,21 @@
-{{/* What values change of the alerts and dashboards in files/, which are complete without the chart. */}}
+{{/* Applies values to the alerts and dashboards in files/, which are complete without the chart. */}}
 
 {{/*
-  Seconds after which a start is overdue: a little less than the startup probes give it, as they begin it anew, and what has
-  just begun is not overdue. Never 0: a query may not look back by nothing.
+  Seconds after which a start is overdue. It is a little less than the startup probes allow: these restart the server, and a server that
+  has just been started is not overdue. It is never 0, because a query cannot look back by 0 seconds.
 */}}
 {{- define "numoe.startBudgetSeconds" -}}
 {{- max 60 (sub (include "numoe.startupSeconds" . | int) 120) -}}
 {{- end -}}
 
-{{/* A query with this release's labels at each of its metrics. Arguments: root, query. */}}
+{{/* The query with this release's labels added to each of its metrics. Arguments: root, query. */}}
 {{- define "numoe.ownSeries" -}}
 {{- $labels := printf "namespace=%q, release=%q" .root.Release.Namespace .root.Release.Name -}}
 {{- $braced := regexReplaceAll "(numoe_[a-z_]+)[{]" .query (printf "${1}{%s, " $labels) -}}
 {{- regexReplaceAll "(numoe_[a-z_]+)([^a-z_{]|$)" $braced (printf "${1}{%s}${2}" $labels) -}}
 {{- end -}}
 
-{{/* An alert as values have it; empty: it is switched off. Arguments: root, rule. */}}
+{{/* An alert after metrics.rules.alerts was applied to it; empty if it is switched off. Arguments: root, rule. */}}
 {{- define "numoe.alert" -}}
 {{- $rules := .root.Values.metrics.rules -}}
 {{- $rule := deepCopy .rule -}}
@@ -23,13 +23,13 @@
 {{- if not (and (hasKey $own "enabled") (not $own.enabled)) -}}
 {{- $threshold := "^((?s:.*?)[<>] )[0-9.]+" -}}
 {{- if hasKey $own "threshold" -}}
-{{- if not (regexMatch $threshold $rule.expr) }}{{ fail (printf "metrics.rules.alerts.%s.threshold is %v, but that alert compares with no number: %s. Leave the threshold out; for, labels, annotations and enabled can be changed" $rule.alert $own.threshold $rule.expr) }}{{ end -}}
+{{- if not (regexMatch $threshold $rule.expr) }}{{ fail (printf "metrics.rules.alerts.%s.threshold is %v, but that alert does not compare with a number: %s. Leave the threshold out; for, labels, annotations and enabled can be changed" $rule.alert $own.threshold $rule.expr) }}{{ end -}}
 {{- $_ := set $rule "expr" (regexReplaceAll $threshold $rule.expr (printf "${1}%v" $own.threshold)) -}}
 {{- end -}}
 {{- $budget := printf "%ss" (include "numoe.startBudgetSeconds" .root) -}}
 {{- $_ := set $rule "expr" (regexReplaceAll "offset [0-9]+[a-z]+" $rule.expr (printf "offset %s" $budget)) -}}
 {{- if eq $rule.alert "NumoeStartOverdue" }}{{ $_ := set $rule "for" $budget }}{{ end -}}
-{{- /* Before a first start's download nodes pull images: ten minutes for them. */ -}}
+{{- /* Before the download of a first start the nodes pull images, which may take ten minutes. */ -}}
 {{- if eq $rule.alert "NumoeNeverScraped" }}{{ $_ := set $rule "for" (printf "%ds" (add 600 (include "numoe.startBudgetSeconds" .root | int))) }}{{ end -}}
 {{- with $own.for }}{{ $_ := set $rule "for" . }}{{ end -}}
 {{- if eq $rules.scope "release" }}{{ $_ := set $rule "expr" (include "numoe.ownSeries" (dict "root" .root "query" $rule.expr)) }}{{ end -}}
@@ -42,8 +42,8 @@
 {{- end -}}
 
 {{/*
-  A dashboard of this release: with a uid of its own, as Grafana keeps one of each uid, and this release chosen. Arguments: root,
-  text.
+  A dashboard of this release. It has a uid of its own, because Grafana keeps only one dashboard for each uid, and preselects this
+  release. Arguments: root, text.
 */}}
 {{- define "numoe.dashboard" -}}
 {{- $namespace := .root.Release.Namespace -}}

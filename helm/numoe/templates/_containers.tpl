@@ -1,10 +1,10 @@
-{{/* The containers of servers. */}}
+{{/* The containers of the expert workers, and what all servers' containers have in common. */}}
 
 {{- define "numoe.listen" -}}
 {{- if contains ":" .Values.listenHost }}[{{ .Values.listenHost }}]{{ else }}{{ .Values.listenHost }}{{ end -}}
 {{- end -}}
 
-{{/* Addresses of all workers as the coordinator sees them, in the order of slices. */}}
+{{/* The addresses of all workers for the coordinator, in the order of their slices. */}}
 {{- define "numoe.workerAddresses" -}}
 {{- $addresses := list -}}
 {{- range $i := until (int .Values.workers.count) -}}
@@ -18,7 +18,7 @@
 {{- join "," $addresses -}}
 {{- end -}}
 
-{{/* Resources of a worker of the hosts. Arguments: root, index. */}}
+{{/* The resources of one worker of a host. Arguments: root, index. */}}
 {{- define "numoe.workerResources" -}}
 {{- $workers := .root.Values.workers -}}
 {{- $own := dict -}}
@@ -27,8 +27,8 @@
 {{- end -}}
 
 {{/*
-  When a server is asked whether it has started: often, since what restarts within seconds serves only after the next question.
-  The budget is the whole start's (numoe.startupSeconds), whatever the period. Argument: root.
+  Timing of startup probes. The period is short, because a server that restarts within seconds serves only after the next probe.
+  The time for all probes together is that of a whole start (numoe.startupSeconds), whatever the period. Argument: root.
 */}}
 {{- define "numoe.startupTiming" -}}
 {{- $period := 2 -}}
@@ -38,8 +38,8 @@ failureThreshold: {{ div (include "numoe.startupSeconds" . | int) $period }}
 {{- end -}}
 
 {{/*
-  When a server that does not answer is ended: after a minute, and then without the pod's whole grace, which is for requests
-  that finish. A process that hangs finishes none.
+  Timing of liveness probes. A server that does not answer for a minute is ended, without the pod's whole grace period: that is for
+  requests that finish, and a process that hangs finishes none.
 */}}
 {{- define "numoe.livenessTiming" -}}
 periodSeconds: 10
@@ -48,7 +48,7 @@ failureThreshold: 6
 terminationGracePeriodSeconds: 5
 {{- end -}}
 
-{{/* Ready only while it serves its slice; alive as long as the process answers, also while it loads. */}}
+{{/* A worker is ready only while it serves its slice, and alive as long as the process answers, also while it loads. Arguments: root, port. */}}
 {{- define "numoe.workerProbes" -}}
 startupProbe:
   grpc: {port: {{ .port }}}
@@ -63,15 +63,7 @@ livenessProbe:
   {{- include "numoe.livenessTiming" . | nindent 2 }}
 {{- end -}}
 
-{{/* Threads: what is pinned is the container's own; elsewhere workers share out what they see. Argument: root, resources. */}}
-{{- define "numoe.workerThreads" -}}
-{{- $workers := .root.Values.workers -}}
-{{- if $workers.threads }}{{ $workers.threads }}
-{{- else if and (eq .root.Values.pinning "required") (eq $workers.mode "containers") }}{{ div (include "numoe.milli" (default dict .resources.limits).cpu | int) 1000 }}
-{{- else }}0{{ end -}}
-{{- end -}}
-
-{{/* Mutual TLS: flags of one end (argument: what stands before their names), mount, volume (argument: the Secret). */}}
+{{/* Mutual TLS: the flags of one end (argument: the prefix of their names), the mount, and the volume (argument: the Secret). */}}
 {{- define "numoe.tlsFlags" -}}
 - --{{ . }}ssl-certfile=/etc/numoe/mtls/tls.crt
 - --{{ . }}ssl-keyfile=/etc/numoe/mtls/tls.key
@@ -86,9 +78,9 @@ livenessProbe:
 {{- end -}}
 
 {{/*
-  One container of workers. Arguments: root, name, place (of its first worker on the host), workers (in it), resources (a
-  map), env (a list), gpu (whether the pod has GPUs), listen, arguments (lines), preStop (seconds until it is told to end), drain (seconds to end in), tls
-  (whether it speaks TLS with the files of volume mtls).
+  A container of one or several workers. Arguments: root, name, place (the number of its first worker on the host), workers (how many it has),
+  resources (a map), env (a list), gpu (whether the pod has GPUs), listen (the address), arguments (a list), preStop (seconds before SIGTERM),
+  drain (seconds to end after it), tls (whether it uses TLS with the files of the volume mtls).
 */}}
 {{- define "numoe.workerContainer" -}}
 {{- $root := .root -}}
@@ -116,7 +108,7 @@ livenessProbe:
     {{- if $workers.shareExperts }}
     - --share-experts
     {{- end }}
-    - '--threads={{ include "numoe.workerThreads" . }}'
+    - '--threads={{ $workers.threads }}'
     - '--drain-timeout-ms={{ mul .drain 1000 }}'
     - '--log-format=json'
     {{- if eq $root.Values.pinning "required" }}
@@ -149,7 +141,7 @@ livenessProbe:
   {{- include "numoe.workerProbes" (dict "root" $root "port" $health) | nindent 2 }}
   lifecycle:
     preStop:
-      # As long as the coordinator's: its last requests need the worker.
+      # As long as the coordinator's sleep, because the coordinator's last requests need the worker.
       sleep: {seconds: {{ .preStop }}}
   resources:
     {{- include "numoe.workerLimits" . | nindent 4 }}
@@ -162,7 +154,7 @@ livenessProbe:
     {{- end }}
 {{- end -}}
 
-{{/* The workers of a host with a coordinator: they meet at sockets in a volume of the pod. */}}
+{{/* The workers of a host with a coordinator, which listen at sockets in a volume of the pod. */}}
 {{- define "numoe.localWorkers" -}}
 {{- $c := .Values.coordinator -}}
 {{- $common := dict "root" . "env" list "gpu" (include "numoe.gpuPod" .) "preStop" $c.preStopSeconds "drain" (add (int $c.drainSeconds) 5) -}}

@@ -1,12 +1,12 @@
 {{/*
-  The coordinators of a host: one for each of its GPUs, all on the same workers. Each is a container of its own, with its own
+  The coordinators of a host: one for each of its GPUs, all with the same workers. Each is a container of its own, with its own
   port, probes and limits, so that one that hangs or runs out of memory is restarted alone.
 */}}
 
-{{/* How many a host's pod has. */}}
+{{/* The number of coordinators in a host's pod. */}}
 {{- define "numoe.coordinators" -}}{{ max 1 (int .Values.coordinator.gpu.count) }}{{- end -}}
 
-{{/* Arguments of the next three: root, place. The first has the name and port that it has where it is alone. */}}
+{{/* The name, port name and port of a coordinator. Arguments: root, place (its number; 0 has the same name and port as a single one). */}}
 {{- define "numoe.coordinatorName" -}}
 {{- ternary "coordinator" (printf "coordinator-%d" (int .place)) (eq (int .place) 0) -}}
 {{- end -}}
@@ -18,17 +18,20 @@
 {{- ternary $c.port (add (int $c.gpu.nextPort) (int .place) -1) (eq (int .place) 0) -}}
 {{- end -}}
 
-{{/* The ports of all, for network policies. */}}
+{{/* The ports of all coordinators, for network policies. */}}
 {{- define "numoe.coordinatorPorts" -}}
 {{- range $i := until (include "numoe.coordinators" . | int) }}
 - {port: {{ include "numoe.coordinatorPort" (dict "root" $ "place" $i) }}, protocol: TCP}
 {{- end }}
 {{- end -}}
 
-{{/* Flags of the one at a place. What it writes it writes for itself: two that saved to one file would overwrite each other. */}}
+{{/* The flags of one coordinator. Each gets a heat file of its own, because two that wrote to the same file would overwrite each other. Arguments: root, place. */}}
 {{- define "numoe.coordinatorFlags" -}}
 {{- $flags := deepCopy .root.Values.coordinator.flags -}}
-{{- if .root.Values.coordinator.heat.enabled }}{{ $_ := set $flags "expert-heat-file" "/var/lib/numoe/$(POD_NAME).heat" }}{{ end -}}
+{{- if .root.Values.coordinator.heat.enabled }}
+{{- $_ := set $flags "expert-heat-file" "/var/lib/numoe/$(POD_NAME).heat" }}
+{{- if not (hasKey $flags "num-gpu-experts") }}{{ $_ := set $flags "num-gpu-experts" "auto" }}{{ end -}}
+{{- end -}}
 {{- if and (gt (int .place) 0) (hasKey $flags "expert-heat-file") -}}
 {{- $_ := set $flags "expert-heat-file" (printf "%s.%d" (get $flags "expert-heat-file") (int .place)) -}}
 {{- end -}}
@@ -36,8 +39,8 @@
 {{- end -}}
 
 {{/*
-  The coordinators after the first. Behind the workers: the kubelet finds room for containers in their order, and a socket that
-  gave two coordinators CPUs first has none for its worker.
+  The coordinators after the first. They come after the workers: the kubelet assigns CPUs to containers in their order, and a socket
+  that gave CPUs to two coordinators first would have too few for its worker.
 */}}
 {{- define "numoe.furtherCoordinators" -}}
 {{- range $i := untilStep 1 (include "numoe.coordinators" . | int) 1 }}
@@ -45,7 +48,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* One of a host's coordinators. Arguments: root, place (0 is the first). */}}
+{{/* The container of one coordinator. Arguments: root, place (0 is the first). */}}
 {{- define "numoe.coordinatorContainer" -}}
 {{- $root := .root -}}
 {{- $c := $root.Values.coordinator -}}
@@ -93,8 +96,8 @@
   {{- end }}
   ports:
     - {name: {{ $http }}, containerPort: {{ include "numoe.coordinatorPort" $ }}}
-  # /health is 503 until the model is loaded and all workers serve, and says what it waits for. /live is 503 only where
-  # the process itself does not move: a coordinator that waits for a worker must not be killed for it.
+  # /health is 503 until the model is loaded and all workers serve, and says what it waits for. /live is 503 only if the
+  # engine itself makes no progress: a coordinator that waits for a worker must not be killed for it.
   startupProbe:
     httpGet: {path: /health, port: {{ $http }}, scheme: {{ $scheme }}}
     {{- include "numoe.startupTiming" . | nindent 4 }}
@@ -130,7 +133,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A coordinator's resources, with its GPU. */}}
+{{/* The resources of a coordinator, including its GPU. */}}
 {{- define "numoe.coordinatorResources" -}}
 {{- $gpu := .Values.coordinator.gpu -}}
 {{- $resources := deepCopy .Values.coordinator.resources -}}
@@ -141,7 +144,7 @@
 {{- toYaml $resources -}}
 {{- end -}}
 
-{{/* The template of a host's pod: its coordinators and its workers. */}}
+{{/* The pod template of a host, with its coordinators and its workers. */}}
 {{- define "numoe.hostPod" -}}
 metadata:
   labels:

@@ -1,6 +1,6 @@
-{{/* Specs of the Jobs that fill the weights volume. Jobs are named by a hash of this text: an empty line more is another Job. */}}
+{{/* The specs of the Jobs that fill the weights volume. A Job's name contains a hash of its rendered spec: even one more empty line makes another Job. */}}
 
-{{/* Arguments: root, component, job (its values). What is tried again, and what is not: exit code 2 says that it never will work. */}}
+{{/* Which failures are tried again: exit code 2 means that another try would fail too. Arguments: component, job (its values). */}}
 {{- define "numoe.jobHead" -}}
 backoffLimit: {{ .job.backoffLimit }}
 activeDeadlineSeconds: {{ .job.activeDeadlineSeconds }}
@@ -16,9 +16,9 @@ podFailurePolicy:
 {{- end -}}
 
 {{/*
-  Where a Job's pod may run: where the hosts may, as the first pod decides where a local volume lies. A volume of one node (not ReadWriteMany)
-  has one host, and the Job follows it to that node: on another one it would wait for the volume that the host holds, and the host for the
-  Job. Argument: root.
+  The affinity of a Job's pod. It may run where the hosts may, because the first pod decides on which node a local volume is stored. A volume
+  that one node has (not ReadWriteMany) has a single host, and the Job follows that host to its node: on another node it would wait for the
+  volume that the host has, and the host would wait for the Job. Argument: root.
 */}}
 {{- define "numoe.jobAffinity" -}}
 {{- $affinity := deepCopy .Values.affinity -}}
@@ -33,7 +33,7 @@ podFailurePolicy:
 {{- toYaml $affinity -}}
 {{- end -}}
 
-{{/* Arguments: root, component. */}}
+{{/* A Job's pod without its containers. Arguments: root, component. */}}
 {{- define "numoe.jobPod" -}}
 metadata:
   labels:

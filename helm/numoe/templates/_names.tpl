@@ -1,11 +1,11 @@
 {{/*
-  Names and labels. What a user has named is printed through toYaml wherever it stands alone: YAML readers would take a release
-  called on, null, 123 or 1e3 for something else than a string, and the API server would refuse its objects.
+  Names and labels. A name that a user chose is printed through toYaml wherever it stands alone: YAML readers would take a release
+  called on, null, 123 or 1e3 for something other than a string, and the API server would refuse its objects.
 */}}
 
 {{/*
-  A name that has room in so many characters as it is; a longer one is cut, and ends in a hash of the whole, so that two names with the
-  same beginning stay two. Arguments: name, max.
+  The name itself if it has at most max characters. A longer one is shortened and ends in a hash of the whole name, so that two names with
+  the same beginning remain different. Arguments: name, max.
 */}}
 {{- define "numoe.cut" -}}
 {{- if le (len .name) (int .max) -}}
@@ -15,7 +15,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* 40 characters: StatefulSets put a hash of 10 and pods a number behind it, and labels hold 63. */}}
+{{/* At most 40 characters, because StatefulSets append a hash of 10 characters and pods a number, and labels hold 63. */}}
 {{- define "numoe.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $whole := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
@@ -41,7 +41,7 @@
 {{- default (printf "%s-tls" (include "numoe.fullname" .)) .Values.tls.secretName -}}
 {{- end -}}
 
-{{/* The Secrets of mutual TLS. */}}
+{{/* The names of the Secrets for mutual TLS. */}}
 {{- define "numoe.workerTlsSecretName" -}}
 {{- default (printf "%s-mtls" (include "numoe.workersName" .)) .Values.mtls.workerSecretName -}}
 {{- end -}}
@@ -49,7 +49,7 @@
 {{- default (printf "%s-mtls" (include "numoe.fullname" .)) .Values.mtls.coordinatorSecretName -}}
 {{- end -}}
 
-{{/* What selectors use: never changes within a release. Arguments: root, component. */}}
+{{/* The labels that selectors use, which never change within a release. Arguments: root, component. */}}
 {{- define "numoe.selector" -}}
 app.kubernetes.io/name: {{ include "numoe.cut" (dict "name" (default .root.Chart.Name .root.Values.nameOverride) "max" 63) | toYaml }}
 app.kubernetes.io/instance: {{ toYaml .root.Release.Name }}
@@ -66,7 +66,7 @@ helm.sh/chart: {{ include "numoe.cut" (dict "name" (printf "%s-%s" .root.Chart.N
 {{- end }}
 {{- end -}}
 
-{{/* Of a pod template. Without the chart's version: a new one alone must not restart what took half an hour to load. */}}
+{{/* The labels of a pod template. They leave out the chart's version, because a new version alone must not restart pods that took half an hour to load. */}}
 {{- define "numoe.podLabels" -}}
 {{ include "numoe.selector" . }}
 {{- with .root.Values.labels }}
@@ -74,7 +74,7 @@ helm.sh/chart: {{ include "numoe.cut" (dict "name" (printf "%s-%s" .root.Chart.N
 {{- end }}
 {{- end -}}
 
-{{/* Head of an object's metadata, to which labels may be added. Arguments: root, component, name, annotations (of this object; none: {}). */}}
+{{/* The head of an object's metadata, which ends with the labels, so that more can be appended. Arguments: root, component, name, annotations (of this object; may be left out). */}}
 {{- define "numoe.metadata" -}}
 name: {{ toYaml .name }}
 namespace: {{ toYaml .root.Release.Namespace }}
@@ -87,8 +87,8 @@ labels:
 {{- end -}}
 
 {{/*
-  An image's name. global.imageRegistry, which charts share, takes the place of the repository's own registry. Arguments: root,
-  repository, tag, digest (wins over the tag).
+  The full name of an image. global.imageRegistry, which charts share, replaces the repository's own registry. Arguments: root,
+  repository, tag, digest (takes precedence over the tag).
 */}}
 {{- define "numoe.imageName" -}}
 {{- $repository := .repository -}}
@@ -98,7 +98,7 @@ labels:
 {{- if .digest }}{{ printf "%s@%s" $repository .digest | toYaml }}{{ else }}{{ printf "%s:%s" $repository .tag | toYaml }}{{ end -}}
 {{- end -}}
 
-{{/* The chart's own image. Arguments: root, gpu (whether the pod has GPUs: its image has the CUDA device, and is six times as large). */}}
+{{/* The chart's own image. Arguments: root, gpu (whether the pod has GPUs; its image has the CUDA device and is six times as large). */}}
 {{- define "numoe.image" -}}
 {{- $image := .root.Values.image -}}
 {{- $tag := default .root.Chart.AppVersion $image.tag -}}
@@ -112,7 +112,7 @@ labels:
 
 {{- define "numoe.gpuPod" -}}{{ if gt (int .Values.coordinator.gpu.count) 0 }}true{{ end }}{{- end -}}
 
-{{/* Directory of the model: absolute. A / at its end is none. */}}
+{{/* The absolute path of the model's directory, without a / at its end. */}}
 {{- define "numoe.modelPath" -}}
 {{- $directory := trimSuffix "/" .Values.model.directory -}}
 {{- if and (not $directory) .Values.model.repository -}}

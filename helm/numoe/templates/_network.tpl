@@ -1,11 +1,11 @@
 {{/* Parts of the network policies. */}}
 
-{{/* Arguments: first, count. */}}
+{{/* A range of ports. Arguments: first, count. */}}
 {{- define "numoe.portRange" -}}
 - {port: {{ .first }}, endPort: {{ add (int .first) (int .count) -1 }}, protocol: TCP}
 {{- end -}}
 
-{{/* Arguments: root, workers. */}}
+{{/* Lets the scrapers call the metrics ports of the workers. Arguments: root, workers (how many a host has). */}}
 {{- define "numoe.metricsIngress" -}}
 {{- if gt (int .workers) 0 }}
 - ports:
@@ -18,8 +18,8 @@
 {{- end -}}
 
 {{/*
-  Who may ask the API where it is narrowed: these, who scrapes the metrics that are on its port, the endpoint picker among them, and helm test. Elements of a
-  network policy's from; nothing where everybody may.
+  The clients that may call the API if networkPolicy.apiFrom is not empty: those that it lists, those that scrape the metrics on the same
+  port (also the endpoint picker), and helm test. Renders elements of a network policy's from, or nothing if everyone may call the API.
 */}}
 {{- define "numoe.apiFrom" -}}
 {{- $p := .Values.networkPolicy -}}
@@ -37,8 +37,8 @@
 {{- end -}}
 
 {{/*
-  What every pod may ask: DNS, and what networkPolicy.extraEgress names. The egress of every policy begins with it. Some policies are
-  judged by the port of the pod that answers, which is 5353 for DNS on OpenShift.
+  What every pod may call: DNS, and what networkPolicy.extraEgress names. The egress of every policy begins with it. Some clusters apply
+  policies to the port of the pod that answers, which is 5353 for DNS on OpenShift.
 */}}
 {{- define "numoe.commonEgress" -}}
 - ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}, {port: 5353, protocol: UDP}, {port: 5353, protocol: TCP}]

@@ -1,6 +1,6 @@
 {{/* What all pods have in common. */}}
 
-{{/* Numbers that are null are left out: OpenShift chooses them from the namespace's range. */}}
+{{/* User and group numbers that are null are left out, so that OpenShift chooses them from the namespace's range. */}}
 {{- define "numoe.podSecurity" -}}
 runAsNonRoot: true
 {{- range $name := list "runAsUser" "runAsGroup" "fsGroup" }}
@@ -20,7 +20,7 @@ runAsNonRoot: true
 capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* Head of every pod's spec. Without service links: a Service called numoe would set NUMOE_PORT, which is a flag. */}}
+{{/* The head of every pod's spec. Service links are off, because a Service called numoe would set NUMOE_PORT, which the daemons read as a flag. */}}
 {{- define "numoe.podHead" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -48,9 +48,9 @@ securityContext:
   {{- include "numoe.podSecurity" . | nindent 2 }}
 {{- end -}}
 
-{{/* Where pods go. Arguments: root, component, nodeSelector, tolerations, affinity, spread (they keep apart). */}}
+{{/* On which nodes pods run. Arguments: root, component, nodeSelector, tolerations, affinity, spread (whether pods of the component avoid the same node). */}}
 {{- define "numoe.placement" -}}
-{{- /* The image's programs are for these alone. */}}
+{{- /* The image's programs run only on these. */}}
 nodeSelector:
   {{- merge (dict) .nodeSelector (dict "kubernetes.io/arch" "amd64" "kubernetes.io/os" "linux") | toYaml | nindent 2 }}
 {{- with .tolerations }}
@@ -72,7 +72,7 @@ affinity:
 {{- end }}
 {{- end -}}
 
-{{/* Argument: the value. "-" is no class: a volume that somebody made, and nobody provides another. */}}
+{{/* The storage class of a claim. "-" means the empty class, for a volume that exists already. Argument: the value. */}}
 {{- define "numoe.storageClass" -}}
 {{- with . -}}
 storageClassName: {{ ternary "" . (eq . "-") | quote }}
@@ -80,8 +80,8 @@ storageClassName: {{ ternary "" . (eq . "-") | quote }}
 {{- end -}}
 
 {{/*
-  The weights volume. Arguments: root, readOnly. Where a Job fills it, no pod's volume is read-only, only the mounts are: kubelet gives a
-  local volume its group for the first pod that comes, whichever that is, and for none if that one may not write.
+  The weights volume. If a Job fills it, the volume is not read-only in any pod, only the mounts are: the kubelet sets the group of a
+  local volume for the first pod that uses it, whichever that is, and not at all if that pod may not write. Arguments: root, readOnly.
 */}}
 {{- define "numoe.weightsVolume" -}}
 {{- $p := .root.Values.persistence -}}
@@ -100,7 +100,7 @@ storageClassName: {{ ternary "" . (eq . "-") | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Volumes of servers: weights, scripts, shared memory, scratch. */}}
+{{/* The volumes of servers: weights, scripts, shared memory, sockets, temporary files. */}}
 {{- define "numoe.serverVolumes" -}}
 {{- include "numoe.weightsVolume" (dict "root" . "readOnly" true) }}
 - name: scripts
@@ -127,7 +127,7 @@ storageClassName: {{ ternary "" . (eq . "-") | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Files that a server waits for before it starts, and how large what they end is; see files/start.sh. Arguments: root, packed. */}}
+{{/* The files for which a server waits before it starts, and the size of the model that they mark as complete; see files/start.sh. Arguments: root, packed (whether it waits for packed weights). */}}
 {{- define "numoe.waitEnv" -}}
 {{- if .root.Values.download.enabled }}
 - name: WAIT_FOR
@@ -140,10 +140,10 @@ storageClassName: {{ ternary "" . (eq . "-") | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* A string of an argument or a variable as it is: quoted for YAML, and without a $(NAME) for Kubernetes to replace. */}}
+{{/* A string for an argument or a variable that is taken literally: quoted for YAML, and with $ escaped, so that Kubernetes replaces no $(NAME). */}}
 {{- define "numoe.literal" -}}{{ . | replace "$" "$$" | quote }}{{- end -}}
 
-{{/* --name=value for each of a map; true alone is a switch, false leaves it out. */}}
+{{/* A flag --name=value for each entry of a map; true gives --name alone, false leaves the flag out. */}}
 {{- define "numoe.flags" -}}
 {{- range $name, $value := . }}
 {{- if kindIs "bool" $value }}

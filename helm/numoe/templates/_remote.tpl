@@ -1,18 +1,18 @@
 {{/*
-  Workers on further hosts. Every slice is needed, so hosts that are replaced one after the other are an outage for each of them:
-  each is a StatefulSet of one pod, and all are replaced at once. Or a LeaderWorkerSet makes groups of a coordinator's pod and
-  its workers', which are replaced a group at a time.
+  Workers on further hosts. Every slice is needed, so replacing the hosts one after the other would interrupt the service once for each of
+  them. Therefore each host is a StatefulSet of one pod, and all are replaced at once. Alternatively a LeaderWorkerSet makes groups of a
+  coordinator's pod and its workers' pods, which are replaced a group at a time.
 */}}
 
-{{/* Whether coordinators and remote workers are groups of a LeaderWorkerSet; empty: they are not. */}}
+{{/* "true" if coordinators and remote workers are groups of a LeaderWorkerSet, otherwise empty. */}}
 {{- define "numoe.grouped" -}}
 {{- if and .Values.remoteWorkers.enabled .Values.remoteWorkers.leaderWorkerSet.enabled }}true{{ end -}}
 {{- end -}}
 
-{{/* The LeaderWorkerSet, and the Service that its controller makes for the names of its pods. */}}
+{{/* The name of the LeaderWorkerSet, and of the Service that its controller makes for the names of its pods. */}}
 {{- define "numoe.groupName" -}}{{ include "numoe.fullname" . }}-group{{- end -}}
 
-{{/* What is scaled: kind and name. */}}
+{{/* The object that is scaled. */}}
 {{- define "numoe.scaleTarget" -}}
 {{- if include "numoe.grouped" . -}}
 {apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, name: {{ include "numoe.groupName" . | toYaml }}}
@@ -21,11 +21,11 @@
 {{- end -}}
 {{- end -}}
 
-{{/* With the namespace where there are certificates, since an issuer may be shared with another namespace's release of this name. */}}
+{{/* With certificates, names contain the namespace, because another namespace's release of the same name may share the issuer. */}}
 {{- define "numoe.namespaceSuffix" -}}{{ ternary (printf ".%s.svc" .Release.Namespace) "" .Values.mtls.enabled }}{{- end -}}
 
 {{/*
-  Name by which a coordinator calls a remote worker's host. In a group it follows from the coordinator's own pod.
+  The name by which a coordinator calls a remote worker's host. In a group it follows from the name of the coordinator's own pod.
   Arguments: root, host (its number).
 */}}
 {{- define "numoe.remoteHost" -}}
@@ -37,7 +37,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* All these names, one a line, for certificates. */}}
+{{/* All these names, one in each line, for certificates. */}}
 {{- define "numoe.remoteNames" -}}
 {{- $groups := ternary .Values.autoscaling.maxReplicas .Values.replicas .Values.autoscaling.enabled | int -}}
 {{- range $group := until (ternary $groups 1 (ne (include "numoe.grouped" .) "")) }}
@@ -47,7 +47,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* The pod's name, where something follows from it: its workers' names in a group, its file of the experts' use. */}}
+{{/* The pod's name as a variable, if something depends on it: its workers' names in a group, or its heat file. */}}
 {{- define "numoe.podNameEnv" -}}
 {{- if or (include "numoe.grouped" .) .Values.coordinator.heat.enabled }}
 - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
@@ -55,8 +55,8 @@
 {{- end -}}
 
 {{/*
-  The template of a remote worker's pod. Arguments: root, host (its number; none in a group, where the pod's name has it).
-  They are told to end when the coordinators are, and serve for longer than these.
+  The pod template of a host of remote workers. Its workers get SIGTERM when the coordinators do, and serve for longer than these.
+  Arguments: root, host (its number; left out in a group, where the pod's name contains it).
 */}}
 {{- define "numoe.remotePod" -}}
 {{- $root := .root -}}

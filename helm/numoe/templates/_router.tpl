@@ -1,17 +1,17 @@
-{{/* The router, and what lies behind it. */}}
+{{/* The router, and the coordinators behind the router. */}}
 
-{{/* The component that answers clients. */}}
+{{/* The component that clients call. */}}
 {{- define "numoe.front" -}}{{ ternary "router" "host" .Values.router.enabled }}{{- end -}}
 
 {{/*
-  The name that has the addresses of all hosts: with the namespace where there are certificates, which have to have it and may
-  be of an issuer that another namespace's release of this name shares.
+  The name that resolves to the addresses of all hosts. With TLS it contains the namespace, because the certificate must contain this name,
+  and another namespace's release of the same name may share the issuer.
 */}}
 {{- define "numoe.hostsName" -}}
 {{- printf "%s-hosts%s" (include "numoe.fullname" .) (ternary (printf ".%s.svc" .Release.Namespace) "" .Values.tls.enabled) -}}
 {{- end -}}
 
-{{/* Every coordinator of every host that the name has: one group for each of a host's coordinators. */}}
+{{/* The router's backends: for each of a host's coordinators one URL, which stands for that coordinator of every host. */}}
 {{- define "numoe.backends" -}}
 {{- $urls := list -}}
 {{- range $i := until (include "numoe.coordinators" . | int) -}}
@@ -20,7 +20,7 @@
 {{- join "," $urls -}}
 {{- end -}}
 
-{{/* Routers keep apart where they can: with requirements a new one might find no node beside the old ones. */}}
+{{/* Routers prefer different nodes. If that were required, a new router might find no node while the old ones run. */}}
 {{- define "numoe.routerAffinity" -}}
 {{- $affinity := deepCopy .Values.router.affinity -}}
 {{- if and (not (hasKey $affinity "podAntiAffinity")) (gt (int .Values.router.replicas) 1) (ne .Values.podAntiAffinity "none") -}}
@@ -32,8 +32,8 @@
 {{- end -}}
 
 {{/*
-  Who may ask the coordinators where there is a router: it, and who scrapes their metrics, which are on the same port.
-  Elements of a network policy's from.
+  The clients that may call the coordinators if there is a router: the router, and those that scrape the metrics, which are on the same
+  port. Renders elements of a network policy's from.
 */}}
 {{- define "numoe.coordinatorsFrom" -}}
 {{- $p := .Values.networkPolicy -}}

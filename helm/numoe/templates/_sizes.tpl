@@ -1,6 +1,6 @@
-{{/* Numbers that follow from others: quantities, slices, memory, times. Integers come back as decimal text. */}}
+{{/* Numbers that are computed from values: quantities, slices, memory, times. Integers are returned as decimal text. */}}
 
-{{/* Kubernetes' quantity of bytes in MiB, rounded down. */}}
+{{/* A quantity of memory in Kubernetes' notation, in MiB, rounded down. */}}
 {{- define "numoe.mib" -}}
 {{- $text := toString . -}}
 {{- $number := regexFind "^[0-9]+([.][0-9]+)?" $text | float64 -}}
@@ -10,14 +10,15 @@
 {{- floor (mulf $number (get $units $unit)) | int64 -}}
 {{- end -}}
 
-{{/* Kubernetes' quantity of CPUs in thousandths. */}}
+{{/* A quantity of CPUs in Kubernetes' notation, in thousandths. */}}
 {{- define "numoe.milli" -}}
 {{- $text := toString . -}}
 {{- if hasSuffix "m" $text }}{{ trimSuffix "m" $text | int64 }}{{ else }}{{ mulf (float64 $text) 1000.0 | int64 }}{{ end -}}
 {{- end -}}
 
-{{/* The CPUs that a container may have for itself, where the kubelet's static policy gives them: a whole number that is both its
-limit and its request. Empty: none. A supervisor divides them among its workers, unless they are pinned. */}}
+{{/* The number of CPUs that a container may have exclusively under the kubelet's static policy: a whole number that is both its limit and
+its request; otherwise empty. Empty also for a supervisor that is not pinned, which divides the CPUs among its workers. Arguments:
+resources, workers (in the container), all (whether the workers are pinned). */}}
 {{- define "numoe.wholeCpus" -}}
 {{- $limit := (default dict .resources.limits).cpu -}}
 {{- $request := default $limit (default dict .resources.requests).cpu -}}
@@ -31,7 +32,7 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- ternary (int .Values.remoteWorkers.replicas) 0 .Values.remoteWorkers.enabled -}}
 {{- end -}}
 
-{{/* Slices in all. */}}
+{{/* The number of all slices, on all hosts. */}}
 {{- define "numoe.workerTotal" -}}
 {{- add (int .Values.workers.count) (mul (include "numoe.remoteHosts" . | int) (int .Values.remoteWorkers.workersPerHost)) -}}
 {{- end -}}
@@ -40,12 +41,12 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- default (ternary "expert" "intermediate" .Values.remoteWorkers.enabled) .Values.workers.slice -}}
 {{- end -}}
 
-{{/* A session's mailbox: two slots (there and back) for 8192 tokens of FP32, the largest layer call. */}}
+{{/* The size of a session's mailbox: two slots (request and reply) for 8192 tokens of FP32, the largest layer call. */}}
 {{- define "numoe.mailboxMiB" -}}
 {{- div (add (mul 2 8192 (int .Values.model.hiddenSize) 4) 1048575) 1048576 -}}
 {{- end -}}
 
-{{/* A host's mailboxes, and a quarter: one of every coordinator at every worker. */}}
+{{/* 1.25 times the size of a host's mailboxes; every coordinator has one at every worker. */}}
 {{- define "numoe.sharedMemoryMiB" -}}
 {{- div (mul (include "numoe.mailboxMiB" . | int) (max 1 (int .Values.workers.count)) (include "numoe.coordinators" . | int) 5) 4 -}}
 {{- end -}}
@@ -56,8 +57,8 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- end -}}
 
 {{/*
-  Page tables of shared memory, which has pages of 4 KiB where nodes do not allow huge ones: 8 bytes for each. A worker has them
-  for its slice, a coordinator that maps all of a host's slices for all of them. Arguments: root, slices.
+  The size of the page tables of shared memory, which has pages of 4 KiB if a node does not allow huge ones: 8 bytes for each page. A worker
+  maps its own slice, a coordinator all slices of its host. Arguments: root, slices (that the process maps).
 */}}
 {{- define "numoe.sharedTablesMiB" -}}
 {{- $plain := and .root.Values.workers.shareExperts (eq .root.Values.workers.hugepages "") -}}
@@ -65,8 +66,8 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- end -}}
 
 {{/*
-  What a worker must have: its slice where that is no reserved huge pages, a mailbox for each coordinator of its host, and 1 GiB
-  for reading, scratch and the program.
+  The memory that a worker needs: its slice, unless that is in reserved huge pages, a mailbox for each coordinator of its host, and 1 GiB
+  for reading, temporary buffers and the program.
 */}}
 {{- define "numoe.workerMiB" -}}
 {{- $slice := ternary 0 (include "numoe.sliceMiB" . | int) (ne .Values.workers.hugepages "") -}}
@@ -74,7 +75,7 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- add $slice (include "numoe.sharedTablesMiB" (dict "root" . "slices" 1) | int) $mailboxes 1024 -}}
 {{- end -}}
 
-{{/* Huge pages of so many slices, each of whole pages; every layer of a slice begins at 2 MiB. Arguments: root, workers. */}}
+{{/* The huge pages for the slices of a container. A slice takes whole pages, and each of its layers begins at a multiple of 2 MiB. Arguments: root, workers (number of slices). */}}
 {{- define "numoe.hugePages" -}}
 {{- $layersMax := 128 -}}
 {{- $slice := add (include "numoe.sliceMiB" .root | int) (mul 2 $layersMax) -}}
@@ -85,7 +86,7 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- end -}}
 {{- end -}}
 
-{{/* A worker container's resources. Arguments: root, resources, workers (in it). */}}
+{{/* The resources of a worker's container, including huge pages. Arguments: root, resources, workers (in it). */}}
 {{- define "numoe.workerLimits" -}}
 {{- $resources := deepCopy (default dict .resources) -}}
 {{- with .root.Values.workers.hugepages -}}
@@ -103,7 +104,7 @@ limit and its request. Empty: none. A supervisor divides them among its workers,
 {{- divf (mulf (float64 .Values.model.sizeGiB) 1024.0) (float64 .Values.probes.loadFloorMiBps) | ceil | int -}}
 {{- end -}}
 
-{{/* Seconds in which a start must succeed, in tens: download, packing, loading, margin. */}}
+{{/* The seconds that a start may take, a multiple of ten: download, packing, loading and margin. */}}
 {{- define "numoe.startupSeconds" -}}
 {{- $load := include "numoe.loadSeconds" . | int -}}
 {{- $pack := ternary (mul 2 $load) 0 .Values.pack.enabled | int -}}

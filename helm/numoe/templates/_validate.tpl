@@ -1,4 +1,4 @@
-{{/* What cannot work is refused before it is installed. Every sentence names the value, what was found and what to do. */}}
+{{/* Values that cannot work are refused before anything is installed. Every message names the value, what was found and what to do. */}}
 
 {{- define "numoe.validate" -}}
 {{- include "numoe.validateTexts" . -}}
@@ -93,7 +93,7 @@
 {{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}{{ fail (printf "autoscaling.minReplicas %d is more than maxReplicas %d" (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) }}{{ end -}}
 {{- end -}}
 
-{{/* Arguments: name, resources, whole (CPUs). */}}
+{{/* Checks that a container can be pinned. Arguments: name, resources, whole (whether it needs whole CPUs). */}}
 {{- define "numoe.validateGuaranteed" -}}
 {{- $name := .name -}}
 {{- $limits := default dict .resources.limits -}}
@@ -107,7 +107,7 @@
 {{- if and .whole (ne (mod (include "numoe.milli" $limits.cpu | int) 1000) 0) }}{{ fail (printf "pinning: required, but %s.limits.cpu is %v: the static CPU manager gives whole CPUs alone; use an integer" $name $limits.cpu) }}{{ end -}}
 {{- end -}}
 
-{{/* Arguments: root, name, resources, slices (that the container holds). */}}
+{{/* Checks the memory of a container of workers. Arguments: root, name, resources, slices (that the container holds). */}}
 {{- define "numoe.validateMemory" -}}
 {{- $limit := get (default dict .resources.limits) "memory" -}}
 {{- $have := default (get (default dict .resources.requests) "memory") $limit -}}
@@ -143,7 +143,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Arguments: where, flags, taken (flag: value to use instead). */}}
+{{/* Refuses flags that the chart sets itself. Arguments: where, flags, taken (a map from each such flag to what to use instead). */}}
 {{- define "numoe.validateFlagsOf" -}}
 {{- $taken := .taken -}}
 {{- $where := .where -}}
@@ -167,7 +167,7 @@
   "local-workers" "use workers.count and remoteWorkers.workersPerHost" "ssl-certfile" "use mtls" "ssl-keyfile" "use mtls" "ssl-ca-certs" "use mtls")) -}}
 {{- end -}}
 
-{{/* Both ends: workers that share, and a GPU that fetches from all of them. */}}
+{{/* Sharing experts needs both ends: workers that share them, and a GPU that fetches them from all workers. */}}
 {{- define "numoe.validateSharedExperts" -}}
 {{- $w := .Values.workers -}}
 {{- $threshold := get .Values.coordinator.flags "gpu-prefill-token-threshold" | default "off" | toString -}}
@@ -192,12 +192,12 @@
 {{- if and $t.enabled (not $t.secretName) (not $t.certManager.enabled) }}{{ fail "tls.enabled, but there is no certificate: name a Secret of type kubernetes.io/tls in tls.secretName, or set tls.certManager.enabled and issuerRef" }}{{ end -}}
 {{- if and $t.enabled $t.certManager.enabled (not (get $t.certManager.issuerRef "name")) }}{{ fail "tls.certManager.enabled, but tls.certManager.issuerRef has no name: give {name: ..., kind: Issuer or ClusterIssuer}" }}{{ end -}}
 {{- $keys := .Values.apiKeys -}}
-{{- if and $keys.adminKey (not $keys.secretName) }}{{ fail (printf "apiKeys.adminKey is %q, but apiKeys.secretName is empty, so there would be no keys and anybody might use the API: name the Secret that has both entries, or leave apiKeys.adminKey empty" $keys.adminKey) }}{{ end -}}
+{{- if and $keys.adminKey (not $keys.secretName) }}{{ fail (printf "apiKeys.adminKey is %q, but apiKeys.secretName is empty, so the API would have no keys and everyone could use it: name the Secret that has both entries, or leave apiKeys.adminKey empty" $keys.adminKey) }}{{ end -}}
 {{- if and $keys.adminKey (eq $keys.adminKey $keys.key) }}{{ fail (printf "apiKeys.adminKey and apiKeys.key are both %q, but a key is either an admin's or a client's, so the coordinator would not start: put the admins' keys alone into another entry of Secret %s and name it in apiKeys.adminKey, or leave that empty" $keys.key $keys.secretName) }}{{ end -}}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}{{ fail "ingress.enabled, but ingress.host is empty: give the name that clients use" }}{{ end -}}
 {{- end -}}
 
-{{/* GPUs are counted in one place: the image, the flags and the Services follow from it. */}}
+{{/* GPUs are given only by coordinator.gpu.count, because the image, the flags and the Services depend on it. */}}
 {{- define "numoe.validateGpus" -}}
 {{- range $kind := list "requests" "limits" -}}
 {{- range $name, $count := get $.Values.coordinator.resources $kind | default dict -}}
@@ -228,7 +228,7 @@
 {{- $replicas := ternary (int $auto.maxReplicas) (int .Values.replicas) $auto.enabled -}}
 {{- $coordinators := mul $replicas $ofPod | int -}}
 {{- if eq $coordinators 1 }}{{ fail (printf "router.enabled, but %s is 1 and coordinator.gpu.count not above 1: in front of one coordinator the router does nothing; set %s or coordinator.gpu.count to the number of coordinators, or leave the router off" $what $what) }}{{ end -}}
-{{- if gt $coordinators $backendsMax }}{{ fail (printf "router.enabled, but %s is %d and each pod has %d coordinators, %d in all: a router has at most %d behind it; use fewer, or several releases" $what $replicas $ofPod $coordinators $backendsMax) }}{{ end -}}
+{{- if gt $coordinators $backendsMax }}{{ fail (printf "router.enabled, but %s is %d and each pod has %d coordinators, %d in all: a router has at most %d backends; use fewer, or several releases" $what $replicas $ofPod $coordinators $backendsMax) }}{{ end -}}
 {{- if hasKey .Values.coordinator.flags "allowed-origins" }}{{ fail "router.enabled, but coordinator.flags.allowed-origins is set: web pages then ask the router, which answers for CORS itself; use router.flags.allowed-origins" }}{{ end -}}
 {{- $keys := "coordinators check the keys, which the router passes on; use apiKeys and coordinator.flags" -}}
 {{- $_ := include "numoe.validateFlagsOf" (dict "where" "router.flags" "flags" .Values.router.flags "taken" (dict

@@ -1,4 +1,4 @@
-{{/* What texts and amounts may be: names, paths, addresses, labels, variables, resources. */}}
+{{/* Checks texts and amounts: names, paths, addresses, labels, variables, resources. */}}
 
 {{- define "numoe.validateTexts" -}}
 {{- $name := include "numoe.fullname" . -}}
@@ -15,7 +15,7 @@
 {{- if not (regexMatch $address .Values.listenHost) }}{{ fail (printf "listenHost is %q: expected an IP address; 0.0.0.0 is every IPv4 address of the pod, :: every IPv6 address" .Values.listenHost) }}{{ end -}}
 {{- end -}}
 
-{{/* A key twice in one object is not a label: the chart's own, and those that are on every object already. */}}
+{{/* Refuses labels that an object would have twice: the chart's own, and those that every object has already. */}}
 {{- define "numoe.validateLabels" -}}
 {{- $own := list "app.kubernetes.io/name" "app.kubernetes.io/instance" "app.kubernetes.io/component" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" "numoe/headless" "numoe/host" -}}
 {{- $metrics := .Values.metrics -}}
@@ -27,7 +27,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Lists of Kubernetes whose elements have names that must differ. */}}
+{{/* Checks lists of Kubernetes in which no two elements may have the same name. */}}
 {{- define "numoe.validateNamed" -}}
 {{- $variables := list "WAIT_FOR" "WAIT_FOR_PACKED" "WAIT_MIB" "INDEX_BASE" "INDEX_STEP" "POD_NAME" -}}
 {{- $volumes := list "weights" "scripts" "shm" "sockets" "tmp" "keys" "tls" "mtls" "heat" "token" -}}
@@ -47,12 +47,12 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Bytes or thousandths of CPUs as one number. Arguments: what, amount. */}}
+{{/* An amount as an integer: MiB, or thousandths of CPUs if what is "cpu". Arguments: what, amount. */}}
 {{- define "numoe.amount" -}}
 {{- if eq .what "cpu" }}{{ include "numoe.milli" .amount }}{{ else }}{{ include "numoe.mib" .amount }}{{ end -}}
 {{- end -}}
 
-{{/* Arguments: name, resources. */}}
+{{/* Checks requests and limits. Arguments: name, resources. */}}
 {{- define "numoe.validateAmounts" -}}
 {{- $name := .name -}}
 {{- $memoryMinMiB := 64 -}}
@@ -69,7 +69,7 @@
 {{- $limit := get $limits $what -}}
 {{- if has $what (list "cpu" "memory" "ephemeral-storage") -}}
 {{- if gt (include "numoe.amount" (dict "what" $what "amount" $request) | int) (include "numoe.amount" (dict "what" $what "amount" $limit) | int) }}{{ fail (printf "%s asks for %s %v, more than its limit of %v: lower the request, or raise the limit" $name $what $request $limit) }}{{ end -}}
-{{- else if ne (toString $request) (toString $limit) }}{{ fail (printf "%s asks for %s %v with a limit of %v: of such a resource Kubernetes wants both to be equal" $name $what $request $limit) }}{{ end -}}
+{{- else if ne (toString $request) (toString $limit) }}{{ fail (printf "%s asks for %s %v with a limit of %v: Kubernetes requires that request and limit of such a resource are equal; make them equal" $name $what $request $limit) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -101,6 +101,7 @@
 {{- $heat := .Values.coordinator.heat -}}
 {{- if $heat.enabled -}}
 {{- if not (include "numoe.gpuPod" .) }}{{ fail "coordinator.heat.enabled, but coordinator.gpu.count is 0: only a coordinator on a GPU learns which experts to keep there; set coordinator.gpu.count, or leave coordinator.heat off" }}{{ end -}}
+{{- if eq (get .Values.coordinator.flags "num-gpu-experts" | toString) "0" }}{{ fail "coordinator.heat.enabled, but coordinator.flags.num-gpu-experts is 0: the file says which experts to keep on the GPU, and none are kept there; set coordinator.flags.num-gpu-experts (auto, or a number), or leave coordinator.heat off" }}{{ end -}}
 {{- if hasKey .Values.coordinator.flags "expert-heat-file" }}{{ fail "coordinator.heat.enabled names the file itself: leave coordinator.flags.expert-heat-file out" }}{{ end -}}
 {{- if and (or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled) (not (has "ReadWriteMany" $heat.accessModes)) }}{{ fail (printf "several hosts keep their files in the claim of coordinator.heat, but coordinator.heat.accessModes is %v: use [ReadWriteMany], or leave coordinator.heat off" $heat.accessModes) }}{{ end -}}
 {{- end -}}

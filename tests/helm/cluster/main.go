@@ -1,7 +1,7 @@
-// One program with what a cluster without nodes needs: kube-apiserver, kube-controller-manager and kubectl.
+// One program with everything that a cluster without nodes needs: kube-apiserver, kube-controller-manager and kubectl.
 //
-// Kubernetes publishes no module that `go install` could take (its go.mod has replace lines), so this module names the
-// same versions and calls their commands. The first argument says which.
+// Kubernetes publishes no module that `go install` accepts (its go.mod has replace lines), so this module names the
+// same versions and calls their commands. The first argument names the command.
 package main
 
 import (

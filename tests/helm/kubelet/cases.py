@@ -1,4 +1,4 @@
-"""The tests of the chart on a real node, inside its namespaces: cases.py [TEST...]; run.py starts it."""
+"""The tests of the chart on a real node, which run inside its namespaces: cases.py [TEST...]; run.py starts it."""
 import os
 import sys
 import unittest

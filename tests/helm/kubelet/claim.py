@@ -1,4 +1,4 @@
-"""Weights on a volume of the node that a claim waits for, packed by the chart's Job: applied and deleted as manifests."""
+"""Weights on a volume of the node that is bound by the first pod, packed by the chart's Job, and applied and deleted as manifests."""
 import os
 import shutil
 
@@ -28,7 +28,7 @@ class OnAClaim(OnANode):
         super().setUpClass()
         shutil.copytree(os.path.join(chart.ROOT, "deploy/models/nano"), f"{VOLUME}/nano")
         cls.node.apply(yaml.safe_dump_all([CLASS, WEIGHTS]), "default")
-        # As deploy/manifests has them: the claim by itself, and a manifest that finds it.
+        # As in deploy/manifests: the claim in a file of its own, and a manifest that expects it.
         cls.claim = chart.template(MODEL, CREATED, namespace=cls.NAMESPACE, extra=("--show-only", "templates/persistence.yaml"))
         cls.manifest = chart.template(MODEL, THERE, namespace=cls.NAMESPACE)
 

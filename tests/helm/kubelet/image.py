@@ -1,4 +1,4 @@
-"""Images as archives that containerd takes, made without a registry: NUMoE's by deploy/image/build.sh, and a pod's pause."""
+"""Images as archives for containerd, made without a registry: NUMoE's by deploy/image/build.sh, and pause, which every pod has."""
 import os
 import re
 import shutil
@@ -9,14 +9,14 @@ PAUSE = "numoe.test/pause:1"
 
 
 def name():
-    """The image of the chart's pods, as containerd has it in its list: a name without a registry is one of Docker's."""
+    """The image of the chart's pods by its name in containerd, which adds Docker's registry to names without one."""
     with open(os.path.join(ROOT, "deploy/manifests/nano.yaml"), encoding="utf-8") as f:
         asked = re.search(r"^ +image: (\S+)$", f.read(), re.M)[1]
     return asked if "/" in asked else f"docker.io/library/{asked}"
 
 
 def make_archives(folder, programs, pause):
-    """-> archives of NUMoE's image and pause's under the names by which the pods ask for them. Needs apt's network."""
+    """-> archives of the images of NUMoE and pause, under the names by which pods refer to them. Needs the network for apt."""
     store = ["--root", f"{folder}/store", "--runroot", f"{folder}/store-run", "--storage-driver", "vfs"]
     numoe = name()
     said(os.path.join(ROOT, "deploy/image/build.sh"), "--bin", programs, "--tag", numoe, "--", *store)
@@ -34,7 +34,7 @@ def make_archives(folder, programs, pause):
 
 
 def said(*command):
-    """Runs a command; what it says matters only where it fails."""
+    """Runs a command, and prints its output only if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout[-3000:]}")

@@ -1,4 +1,4 @@
-"""The manifest deploy/manifests/nano.yaml as it is: what its pods are on a node, and what happens to them there."""
+"""Applies the manifest deploy/manifests/nano.yaml unchanged, and checks what its pods are on a node and how they recover."""
 import os
 import signal
 from datetime import datetime, timezone
@@ -7,8 +7,8 @@ import chart
 import traffic
 from release import OnANode
 
-GRACE_S = 60  # of the manifest's pods: what a hung process would be given if its probe had no grace of its own, of 5 s
-YOUNG_S = 15  # what has run for 10 s when a kubelet starts stays ready; anything younger first has to pass its probe
+GRACE_S = 60  # the grace period of the manifest's pods, which a hung process would get if its probe did not have one of its own, of 5 s
+YOUNG_S = 15  # a container that has run for 10 s when a kubelet starts remains ready; a younger one has to pass its probe first
 
 
 def seconds_between(first, last):
@@ -48,7 +48,7 @@ class Installed(OnANode):
             self.assertIn("rw", options["/run/numoe"])
 
     def stream_while(self, what):
-        """A stream during which `what` is done: its text is that of an undisturbed one."""
+        """Runs a stream while `what` is done; its text is that of an undisturbed one."""
         stream = traffic.Stream(self.server)
         stream.await_events(20)
         what()
@@ -72,7 +72,7 @@ class Installed(OnANode):
         self.assertLess(seconds_between(kills[-1]["lastTimestamp"], ended), GRACE_S / 2)
 
     def age_s(self):
-        """Of the youngest container."""
+        """The time of the youngest container."""
         started = [status["state"]["running"]["startedAt"] for status in self.containers().values()]
         return min(seconds_between(s, datetime.now(timezone.utc).isoformat()) for s in started)
 
@@ -85,7 +85,7 @@ class Installed(OnANode):
             poller.await_answers(10)
             self.node.start_containerd()
             self.node.start_kubelet()
-            # They have the pods again: a command in one goes through both.
+            # Kubelet and containerd manage the pods again, because a command in a pod needs both.
             self.await_true("a command in the pod", lambda: "numoe" in self.kubectl("exec", "numoe-0", "-c", "worker-0", "--", "ls", "/run"))
             self.await_true("readiness", lambda: all(s["ready"] for s in self.containers().values()))
             poller.await_answers(10)

@@ -1,7 +1,7 @@
-"""The cluster's DNS, as far as pods of the tests ask it: addresses of Services, and of the pods behind one without an address.
+"""A small DNS server for the tests' pods: it knows the addresses of Services, and of the pods of headless Services.
 
-Each question is answered from the API server at that moment, so that an answer is never older than the cluster. What the
-kubelet writes into resolv.conf leads here: SERVICE.NAMESPACE.svc.cluster.local.
+It looks up each question in the API server at that moment, so that an answer is never older than the cluster. The kubelet writes its
+address and the search domains for SERVICE.NAMESPACE.svc.cluster.local into resolv.conf.
 """
 import socket
 import struct
@@ -22,7 +22,7 @@ class Names:
         threading.Thread(target=self.serve, daemon=True).start()
 
     def addresses(self, name):
-        """-> those of a name, or None where there is no such name"""
+        """-> the addresses of a name, or None if there is no such name"""
         service, _, namespace = name.removesuffix(SUFFIX).partition(".")
         if not name.endswith(SUFFIX) or not namespace or "." in namespace:
             return None
@@ -33,7 +33,7 @@ class Names:
         if own["clusterIP"] != "None":
             return [own["clusterIP"]]
         slices = self.node.ask_api(f"apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?labelSelector=kubernetes.io/service-name={service}")
-        # "ready" includes what is not, where the Service publishes such addresses.
+        # "ready" includes pods that are not, if the Service publishes such addresses.
         return [a for s in slices["items"] for e in s["endpoints"] or () if e["conditions"].get("ready") for a in e["addresses"]]
 
     def answer(self, query):
@@ -46,7 +46,7 @@ class Names:
         kind, _ = struct.unpack(">HH", question[-4:])
         addresses = self.addresses(".".join(labels).lower())
         records = [struct.pack(">HHHIH4s", 0xC00C, TYPE_A, CLASS_IN, 1, 4, socket.inet_aton(a)) for a in addresses or () if kind == TYPE_A]
-        flags = 0x8580 | (NO_SUCH_NAME if addresses is None else 0)  # an answer by whoever decides
+        flags = 0x8580 | (NO_SUCH_NAME if addresses is None else 0)  # the flags of an authoritative answer
         return query[:2] + struct.pack(">HHHHH", flags, 1, len(records), 0, 0) + question + b"".join(records)
 
     def serve(self):
@@ -54,6 +54,6 @@ class Names:
             query, sender = self.socket.recvfrom(512)
             try:
                 self.socket.sendto(self.answer(query), sender)
-            except (OSError, IndexError, struct.error) as error:  # the API server is away, or that was no question
+            except (OSError, IndexError, struct.error) as error:  # the API server does not answer, or the packet was not a question
                 if not self.ended.is_set():
                     print(f"a question of {sender[0]} is not answered: {error!r}", flush=True)

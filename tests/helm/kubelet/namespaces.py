@@ -1,8 +1,8 @@
-"""Namespaces in which a node lives, and of which nothing stays: network, mounts and processes of their own.
+"""Namespaces in which a node runs and which leave nothing behind: a network, mounts and processes of their own.
 
-run() starts a command in them; its first process is this file as a program, which makes the network and collects orphans.
-The kernel ends every process of the namespaces with their first one, and mounts and devices with the last: so it needs no
-list of what a crash or a signal has left. Only control groups and the folder are outside, and sweep() finds those by name.
+run() starts a command in them. Their first process is this file as a program, which makes the network and collects orphans.
+The kernel ends every process of the namespaces with the first one, and mounts and devices with the last, so no list is needed of
+what a crash or a signal leaves. Only control groups and the folder are outside, and sweep() finds those by name.
 """
 import contextlib
 import glob
@@ -14,16 +14,16 @@ import sys
 import tempfile
 import time
 
-PREFIX = "numoe-node."  # and the process id of its run
+PREFIX = "numoe-node."  # followed by the process id of the run
 CGROUPS = "/sys/fs/cgroup"
-ADDRESS = "198.18.0.1"  # of the node, in a network that is for benchmarks (RFC 2544) and that nobody else sees
+ADDRESS = "198.18.0.1"  # of the node, in a network that RFC 2544 reserves for benchmarks and that only these namespaces have
 NOWHERE = "198.18.0.2"
-OWN_FOLDERS = ("/run", "/var/lib", "/var/log")  # where containerd, CNI and the kubelet keep things
+OWN_FOLDERS = ("/run", "/var/lib", "/var/log")  # folders in which containerd, CNI and the kubelet store their files
 ENTER = ("setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child")
 
 
 def why_none():
-    """-> what is missing for a node's namespaces here, or ''."""
+    """-> why a node's namespaces are not possible here, or ''."""
     if os.geteuid() != 0:
         return "needs root (namespaces, control groups)"
     tried = subprocess.run([*ENTER, "true"], capture_output=True, text=True, check=False)
@@ -38,7 +38,7 @@ def why_none():
 
 
 def make_cgroups():
-    """A control group of this run in every hierarchy; -> its name."""
+    """Makes a control group of this run in every hierarchy; returns its name."""
     own = PREFIX + str(os.getpid())
     try:
         add_cgroups(own)
@@ -60,13 +60,13 @@ def add_cgroups(own):
     for hierarchy in glob.glob(f"{CGROUPS}/*/"):
         if os.path.exists(hierarchy + "cgroup.procs") and not os.path.islink(hierarchy.rstrip("/")):
             os.makedirs(hierarchy + own, exist_ok=True)
-            for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new group, which then takes no process
+            for name in ("cpuset.cpus", "cpuset.mems"):  # it is empty in a new group, which then accepts no process
                 if os.path.exists(f"{hierarchy}{own}/{name}"):
                     shutil.copyfile(hierarchy + name, f"{hierarchy}{own}/{name}")
 
 
 def remove_cgroups(own):
-    """A process that was killed is in its group until the kernel has taken it down; what stays longer is for the next run."""
+    """A killed process is in its group until the kernel has removed it; sweep() of the next run removes groups that remain longer."""
     end = time.monotonic() + 20
     while (tops := glob.glob(f"{CGROUPS}/{own}") + glob.glob(f"{CGROUPS}/*/{own}")) and time.monotonic() < end:
         for folder in [folder for top in tops for folder, _, _ in os.walk(top, topdown=False)]:
@@ -80,7 +80,7 @@ def make_folder():
 
 
 def sweep():
-    """Removes what runs have left whose process is no more."""
+    """Removes what earlier runs have left whose process does not exist any more."""
     folders = glob.glob(f"{tempfile.gettempdir()}/{PREFIX}*")
     for path in folders + glob.glob(f"{CGROUPS}/{PREFIX}*") + glob.glob(f"{CGROUPS}/*/{PREFIX}*"):
         name = os.path.basename(path)
@@ -92,7 +92,7 @@ def sweep():
 
 
 def run(folder, command):
-    """Runs a command in namespaces of its own, with `folder` in the place of OWN_FOLDERS; -> its exit status."""
+    """Runs a command in namespaces of its own, with `folder` in place of OWN_FOLDERS; returns its exit status."""
     with subprocess.Popen([*ENTER, sys.executable, os.path.abspath(__file__), folder, *command], env={**os.environ, "TMPDIR": folder}) as first:
         try:
             return first.wait()
@@ -105,7 +105,7 @@ def ip(*arguments):
 
 
 def make_network():
-    """A pair of devices is the node's network, and its default route leads nowhere: kubelet, kube-proxy and CNI want one."""
+    """Makes a pair of devices as the node's network. Its default route leads nowhere; kubelet, kube-proxy and CNI only need one to exist."""
     ip("link", "set", "lo", "up")
     ip("link", "add", "node0", "type", "veth", "peer", "name", "node1")
     ip("link", "set", "node1", "up")
@@ -117,13 +117,13 @@ def make_network():
 
 
 def be_first(folder, command):
-    """What the first process of the namespaces does: with the command it ends, and with it everything that the command began."""
+    """The first process of the namespaces. It ends when the command ends, and the kernel then ends everything that the command started."""
     for place in OWN_FOLDERS:
         own = folder + place
         os.makedirs(own)
         subprocess.run(["mount", "--bind", own, place], check=True)
     make_network()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command hears it, too, and says how far it was
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command gets the signal as well, and reports its progress
     child = subprocess.Popen(command)  # pylint: disable=consider-using-with
     while True:
         ended, status = os.wait()

@@ -1,7 +1,7 @@
 """A cluster with one real node: containerd, kubelet, kube-proxy and kube-scheduler beside cluster.py's control plane.
 
-NODE names the program of tests/helm/cluster/node, NODE_CGROUP the control group below which the pods are, NODE_IMAGES the
-archives of their images. Runs in the namespaces of namespaces.py, where the folders that these programs use are its own.
+NODE names the program of tests/helm/cluster/node, NODE_CGROUP the control group that contains those of the pods, NODE_IMAGES the
+archives of their images. It runs in the namespaces of namespaces.py, where the folders that these programs use are its own.
 """
 import json
 import os
@@ -33,7 +33,7 @@ CONTAINERD = f"""version = 2
   bin_dir = "/usr/lib/cni"
   conf_dir = "/var/lib/cni/conf"
 """
-# A pair of devices for each pod and routes between them: what goes to a Service then passes the node's own rules.
+# Each pod has a pair of devices with routes between them, so that traffic to a Service passes the node's own rules.
 CNI = {"cniVersion": "1.0.0", "name": "pods", "plugins": [
     {"type": "ptp", "ipMasq": False, "ipam": {"type": "host-local", "ranges": [[{"subnet": PODS}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 KUBELET = {
@@ -42,9 +42,9 @@ KUBELET = {
     "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock", "cgroupDriver": "cgroupfs", "failCgroupV1": False,
     "failSwapOn": False, "makeIPTablesUtilChains": False, "resolvConf": "", "clusterDNS": [ADDRESS], "clusterDomain": "cluster.local",
     "volumePluginDir": "/var/lib/kubelet/volume-plugins", "imageGCHighThresholdPercent": 100,
-    # The disk is the developer's, and as full as it is.
+    # The disk belongs to the developer's machine, and may be nearly full.
     "evictionHard": {"memory.available": "100Mi", "nodefs.available": "100Mi", "imagefs.available": "100Mi"}}
-# Policies that pin. 0.3 CPUs are kept back, which takes a whole one from those that may be exclusive, and leaves 1.7 of two.
+# The policies that pin. Reserving 0.3 CPUs removes a whole one from those that may be exclusive, and leaves 1.7 of two.
 STATIC = {"cpuManagerPolicy": "static", "kubeReserved": {"cpu": "300m"}, "memoryManagerPolicy": "Static",
           "systemReserved": {"memory": "924Mi"}, "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
           "topologyManagerPolicy": "single-numa-node", "topologyManagerScope": "container"}
@@ -89,13 +89,13 @@ class Node(cluster.Cluster):
         self.wait("the kubelet", self.kubelet_is_healthy)
 
     def kill(self, process):
-        """As a crash: without a word to it."""
+        """Kills a program without a signal that it could handle, as a crash does."""
         self.processes.remove(process)
         process.kill()
         process.wait()
 
     def restart_kubelet(self, policies):
-        """With the policies of managers that have pinned nothing yet."""
+        """Starts the kubelet with these policies and without the state of its managers."""
         self.kill(self.kubelet)
         for path in STATE:
             if os.path.exists(path):
@@ -111,7 +111,7 @@ class Node(cluster.Cluster):
             return False
 
     def ask_api(self, path):
-        """What the API server answers, without a process for each question."""
+        """Asks the API server by HTTP, which is faster than a process of kubectl for each question."""
         with open(self.config, encoding="utf-8") as f:
             server = json.load(f)["clusters"][0]["cluster"]["server"]
         trust = ssl.create_default_context()

@@ -1,4 +1,4 @@
-"""The kubelet's static policies and `pinning: required`: what the chart asks for is what the processes get."""
+"""The kubelet's static policies and `pinning: required`: the processes get what the chart asks for."""
 import json
 import os
 import unittest
@@ -7,7 +7,7 @@ import traffic
 from node import STATIC
 from release import OnANode
 
-# A worker with a CPU of its own, and a coordinator on what is left of two.
+# A worker with a CPU of its own, and a coordinator on the rest of two CPUs.
 WORKER, COORDINATOR = {"cpu": 1, "memory": "384Mi"}, {"cpu": "500m", "memory": "1Gi"}
 VALUES = {"pinning": "required", "workers": {"count": 1, "resources": {"requests": WORKER, "limits": WORKER}},
           "coordinator": {"resources": {"requests": COORDINATOR, "limits": COORDINATOR}}}
@@ -23,10 +23,10 @@ def cpus(process):
 
 
 def has_quota(process):
-    """Whether the scheduler stops a process after some time of each period, by control groups of version 1 or 2."""
+    """Whether a CPU quota limits a process, by control groups of version 1 or 2."""
     with open(f"/proc/{process}/cgroup", encoding="ascii") as f:
         groups = {name: path for _, names, path in (line.strip().split(":", 2) for line in f) for name in names.split(",")}
-    # Below /sys/fs/cgroup every hierarchy of version 1 has a folder of its controllers' name.
+    # In version 1 every hierarchy has a folder below /sys/fs/cgroup with the names of its controllers.
     folder = f"/sys/fs/cgroup/cpu{groups['cpu']}" if "cpu" in groups else f"/sys/fs/cgroup{groups['']}"
     for name, limits in QUOTA_PERIODS.items():
         if os.path.exists(f"{folder}/{name}"):
@@ -63,7 +63,7 @@ class Pinned(OnANode):
         self.assertEqual([set(e) for e in entries], [{"coordinator", "worker-0"}])
 
     def test_it_starts_and_answers(self):
-        """The worker's own check of its CPUs (--pinning=required) has passed, or it would not be ready."""
+        """A ready worker has passed its own check of its CPUs (--pinning=required)."""
         self.assertIn(traffic.ANSWER, traffic.ask(self.service()))
         for name, status in self.containers().items():
             self.assertEqual(status["restartCount"], 0, name)

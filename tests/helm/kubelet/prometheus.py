@@ -1,8 +1,8 @@
 """Debian's Prometheus beside the node, with the alerts as the chart renders them.
 
-It is built without Kubernetes, so the pods that are there are its targets by a file that is written anew every second, with
-the labels that the chart's monitors give: those of two hosts' coordinators are of one job, their workers' of another. What it
-discovers it hands over every 5 s, so before that there are no samples, however short the interval.
+It is built without Kubernetes. Its targets, the existing pods, come from a file that is written every second, with the labels
+that the chart's monitors give: the coordinators of two hosts have one job, their workers another. Prometheus applies changes of its
+targets every 5 s, so there are no samples before that, however short the interval.
 """
 import json
 import os
@@ -79,12 +79,12 @@ class Prometheus:
             raise AssertionError(f"{path} {parameters}: {error.read().decode()}") from error
 
     def value(self, query):
-        """The number that a query without labels has; None: no series."""
+        """The value of a query whose result has no labels; None if there are no series."""
         result = self.get("query", query=query)["result"]
         return float(result[0]["value"][1]) if result else None
 
     def answers(self, query):
-        """Whether there is a number; never while Prometheus starts."""
+        """Whether the query has a value; false while Prometheus starts."""
         try:
             return self.value(query)
         except (OSError, AssertionError):

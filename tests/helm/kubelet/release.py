@@ -1,4 +1,4 @@
-"""A namespace with a release of the chart in it, and what the tests want to know of it."""
+"""A namespace with a release of the chart in it, and the questions that the tests ask about it."""
 import json
 import unittest
 
@@ -8,7 +8,7 @@ import traffic
 
 
 def few_cpus(memory):
-    """Resources of a container of which two CPUs hold dozens."""
+    """Resources of a container that are so small that two CPUs have room for dozens."""
     return {"resources": {"requests": {"cpu": "50m", "memory": memory}, "limits": {"memory": memory}}}
 
 
@@ -17,7 +17,7 @@ class OnANode(unittest.TestCase):
     """Tests in a namespace that enforces Pod Security's "restricted"."""
     NAMESPACE = ""
     CHART = chart.CHART
-    node = None  # cases.py's
+    node = None  # set by cases.py
 
     @classmethod
     def setUpClass(cls):
@@ -43,21 +43,21 @@ class OnANode(unittest.TestCase):
 
     @classmethod
     def last_words(cls):
-        """What an operator would look at."""
+        """What an operator would look at after a failure."""
         pods = cls.node.list("pods", cls.NAMESPACE)
         events = [f"{e['reason']}: {e['message']}" for e in cls.node.list("events", cls.NAMESPACE)]
         return "\n".join([f"{p['metadata']['name']}: {json.dumps(p['status'].get('containerStatuses'))}" for p in pods] + events[-25:])
 
     @classmethod
     def service(cls, name="numoe"):
-        """The release as a client of its Service sees it, once kube-proxy has heard of pods that are ready."""
+        """Whether the Service answers its clients, which is the case once kube-proxy knows ready pods."""
         server = traffic.server(cls.node.service_address(cls.NAMESPACE, name))
         server.await_health("ready")
         return server
 
     @classmethod
     def containers(cls, pod="numoe-0"):
-        """-> {name: its status}"""
+        """-> {name of a container: its status}"""
         return {s["name"]: s for s in cls.node.get("pod", pod, cls.NAMESPACE)["status"].get("containerStatuses", ())}
 
     def await_true(self, what, ready, seconds=120):
@@ -67,7 +67,7 @@ class OnANode(unittest.TestCase):
             raise AssertionError(f"{error}\n{self.last_words()}") from error
 
     def await_restarted(self, container, restarts, seconds, pod="numoe-0"):
-        """Until that container has been started that often again, and all of the pod are ready."""
+        """Waits until that container has been restarted that often more, and all containers of the pod are ready."""
         self.await_true(f"the restart of {container}", lambda: self.containers(pod)[container]["restartCount"] == restarts
                         and all(s["ready"] for s in self.containers(pod).values()), seconds)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The chart on a real node: run.py [TEST...], which tests/helm/run.sh --kubelet starts.
+"""Runs the tests of the chart on a real node: run.py [TEST...]; tests/helm/run.sh --kubelet starts it.
 
-CLUSTER, NODE, PAUSE and HELM name programs, NUMOE_BIN the folder of this tree's. Builds the images while there is a network,
+CLUSTER, NODE, PAUSE and HELM name programs, NUMOE_BIN the folder of this tree's programs. Builds the images while there is a network,
 then runs cases.py in namespaces of their own and removes what is left outside them.
 """
 import os
@@ -32,7 +32,7 @@ def why_not():
 
 
 def main():
-    os.environ["PATH"] += ":/usr/sbin:/sbin"  # ip and iptables
+    os.environ["PATH"] += ":/usr/sbin:/sbin"  # these are for ip and iptables
     reason = why_not()
     if reason:
         return skips.status_of("the kubelet", reason)

@@ -1,4 +1,4 @@
-"""What clients see of a release: requests one after another, and long streams, while something happens to it."""
+"""What clients see of a release: short requests one after another, and long streams, while the release is changed."""
 import http.client
 import os
 import sys
@@ -19,7 +19,7 @@ def ask(server):
 
 
 class Poller:
-    """Short requests by a client that does not try again, from its beginning to its end."""
+    """Sends short requests, from its start to its stop, as a client that does not retry."""
 
     def __init__(self, server):
         self.server, self.ok, self.failed = server, 0, []
@@ -47,7 +47,7 @@ class Poller:
                 self.failed.append(f"{time.strftime('%X')} {status} {text[:200]}")
 
     def await_answers(self, count, seconds=60):
-        """Further ones from now on."""
+        """Waits for that many further answers."""
         wanted, end = self.ok + count, time.monotonic() + seconds
         while self.ok < wanted:
             if time.monotonic() > end:
@@ -56,7 +56,7 @@ class Poller:
 
 
 class Streams:
-    """Long streams one after another until its end; each has to be whole."""
+    """Runs long streams one after another until its end; each has to be complete."""
 
     def __init__(self, server, expected, tokens=Stream.TOKENS):
         self.server, self.expected, self.tokens = server, expected, tokens

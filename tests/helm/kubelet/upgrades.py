@@ -1,4 +1,4 @@
-"""A release of two hosts that Helm installs, upgrades and that is scaled, while clients use it and a Prometheus scrapes it."""
+"""A release of two hosts that Helm installs, upgrades and scales, while clients use it and a Prometheus scrapes it."""
 import contextlib
 import sys
 import time
@@ -26,7 +26,7 @@ class Upgrades(OnANode):
 
     @contextlib.contextmanager
     def traffic(self):
-        """Clients that may not notice what is done meanwhile."""
+        """Clients that may notice nothing of what is done meanwhile."""
         server, begun = self.service(), time.monotonic()
         with traffic.Streams(server, self.expected) as first, traffic.Streams(server, self.expected) as second, \
                 traffic.Poller(server) as poller:

@@ -1,8 +1,8 @@
-// The endpoint picker of the Gateway API Inference Extension, and the gateway that asks it: one program, as both are of the
-// same versions of Envoy's protocol. The first argument says which.
+// The endpoint picker of the Gateway API Inference Extension, and the gateway that calls it. They are one program, so that both have
+// the same version of Envoy's protocol. The first argument says which of them runs.
 //
-// gateway LISTEN PICKER is what Envoy is in a cluster: an HTTP proxy that shows each request to the picker by ext_proc (full
-// duplex, as the inference extension's documents ask), and sends it to the address that the picker names. The answer has that
+// gateway LISTEN PICKER does what Envoy does in a cluster: it is an HTTP proxy that shows each request to the picker by ext_proc (full
+// duplex, as the inference extension's documents require), and sends it to the address that the picker names. The answer has that
 // address in the header x-gateway-destination-endpoint.
 package main
 
@@ -43,7 +43,7 @@ func headerMap(headers http.Header, pseudo ...[2]string) *core.HeaderMap {
 	return &out
 }
 
-// choice is what the picker says to a request: an address and a body, or an answer of its own.
+// choice is the picker's reply to a request: an address and a body, or an answer that the picker gives itself.
 type choice struct {
 	address string
 	body    []byte
@@ -86,7 +86,7 @@ func (g gateway) choose(stream extproc.ExternalProcessor_ProcessClient, request 
 	}
 }
 
-// pass hands the answer to the client as it comes, and shows it to the picker, which counts what its choice still has to do.
+// pass sends the answer to the client as it arrives, and shows it to the picker, which counts how much each address still has to do.
 func pass(w http.ResponseWriter, answer *http.Response, stream extproc.ExternalProcessor_ProcessClient) error {
 	headers := headerMap(answer.Header, [2]string{":status", fmt.Sprint(answer.StatusCode)})
 	if err := stream.Send(&extproc.ProcessingRequest{Request: &extproc.ProcessingRequest_ResponseHeaders{

@@ -1,15 +1,16 @@
-# A machine with two packages of two sub-NUMA nodes: package 0 has the nodes 0 and 1, package 1 has 2 and 3; one CPU each.
+# Checks on a machine with two packages of two sub-NUMA nodes: package 0 has the nodes 0 and 1, package 1 the nodes 2 and 3.
+# Each node has one CPU.
 . /opt/test/lib.sh
 balancing 0
 
-# The packages of the CPUs on which a worker's computing threads run.
+# Prints the packages of the CPUs on which a worker's computing threads run.
 packages_of() {  # PID
   local name cpus cpu
   computing_threads "$1" | while read -r name cpus; do
     for cpu in $(numbers "$cpus"); do cat "/sys/devices/system/cpu/cpu$cpu/topology/physical_package_id"; done
   done | sort -u | xargs
 }
-# The packages of the nodes on which a worker's weights lie.
+# Prints the packages of the nodes that have a worker's weights.
 packages_of_weights() {  # PID
   local node
   for node in $(nodes_of weights "$1"); do
@@ -24,7 +25,7 @@ for i in 0 1; do
 done
 for i in 0 1; do
   serves w$i
-  is "worker $i by index: its weights lie on package $i" $i "$(packages_of_weights "${PID[w$i]}")"
+  is "worker $i by index: its weights are on package $i" $i "$(packages_of_weights "${PID[w$i]}")"
   is "worker $i by index: it uses every CPU of its package" 2 "$(value $((9090 + i)) numoe_threads)"
 done
 stop w0 w1
@@ -33,10 +34,10 @@ section "One worker on the two nodes of a package"
 start both numoe-expert-worker --model $NANO --worker-index 0 --worker-count 2 --numa-nodes 2,3 \
   --listen unix:/run/x.sock --metrics-port 9099
 serves both
-matches "its weights lie on these nodes" '^(2 3|2|3)$' "$(nodes_of weights "${PID[both]}")"
-is "it uses the CPUs of both" 2 "$(value 9099 numoe_threads)"
-is "no computing thread may leave them" "" "$(strays "${PID[both]}" 2-3)"
-is "both nodes are its own" 1 "$(value 9099 numoe_weights_local_ratio)"
+matches "its weights are on these nodes" '^(2 3|2|3)$' "$(nodes_of weights "${PID[both]}")"
+is "it uses the CPUs of both nodes" 2 "$(value 9099 numoe_threads)"
+is "no computing thread may run on other nodes" "" "$(strays "${PID[both]}" 2-3)"
+is "all its weights count as local to its nodes" 1 "$(value 9099 numoe_weights_local_ratio)"
 stop both
 
 section "A supervisor with a worker for each package"
@@ -45,7 +46,7 @@ serves supervisor 2
 i=0
 for worker in $(children_of "${PID[supervisor]}"); do
   is "worker $i of the supervisor: its threads run on package $i" $i "$(packages_of "$worker")"
-  is "worker $i of the supervisor: its weights lie on package $i" $i "$(packages_of_weights "$worker")"
+  is "worker $i of the supervisor: its weights are on package $i" $i "$(packages_of_weights "$worker")"
   i=$((i + 1))
 done
 is "the supervisor has a worker for each package" 2 $i
@@ -57,7 +58,7 @@ start supervisor numoe-expert-worker --supervise --slice expert --model $NANO --
 serves supervisor 4
 i=0
 for worker in $(children_of "${PID[supervisor]}"); do
-  lies "worker $i of four: its weights lie on its node" "$worker" $i 600
+  weights_on "worker $i of four: its weights are on its node" "$worker" $i 600
   i=$((i + 1))
 done
 is "the supervisor has a worker for each node" 4 $i

@@ -1,17 +1,18 @@
-# What the scripts of the guests share: named checks, daemons, where memory and threads lie, cgroups, full nodes.
-# Lines of a script that the runner on the host understands: "== SECTION", "PASS CHECK", "FAIL CHECK" with indented lines that
-# say what was found. Everything else is the guest's log.
+# Functions that the guests' scripts share: named checks, daemons, the placement of memory and threads, cgroups, full nodes. The
+# runner on the host (run.py) understands the output lines "== SECTION", "PASS CHECK", and "FAIL CHECK" with indented lines that
+# say what was found. All other lines only go to the guest's log.
 set -u
-NANO=/opt/nano LARGE=/opt/large  # the model that answers; one whose slices can fill a node
-START_SECONDS=120                # emulated CPUs on a busy machine: what takes longer is a failure
-declare -A PID=() CODE=()        # of the daemons that run, and of those that have ended
+NANO=/opt/nano LARGE=/opt/large  # a model that can answer, and a model whose slices can fill a node
+START_SECONDS=120                # the CPUs are emulated and the machine may be busy; a start that takes longer is a failure
+declare -A PID=() CODE=()        # the PIDs of the daemons that run, and the exit codes of those that have ended
 mkdir -p /run/log
 
-# Huge pages for those who ask for them, so that a mapping of more than half a MiB is weights and not a thread's stack.
+# The kernel gives huge pages only to memory that asks for them, so that a thread's stack does not take half a MiB and look like
+# weights.
 echo madvise >/sys/kernel/mm/transparent_hugepage/enabled
 echo "+cpuset +memory +cpu" >/sys/fs/cgroup/cgroup.subtree_control
 
-# A part of a script. No daemon runs from one to the next.
+# Begins a part of a script. No daemon runs across parts.
 section() {
   printf '\n== %s\n' "$*"
   rm -f /run/log/*
@@ -47,7 +48,7 @@ at_least() { if [ "$3" -ge "$2" ] 2>/dev/null; then report pass "$@"; else repor
 
 # Daemons.
 
-# start NAME COMMAND...: in the cgroup $CGROUP, if that is set. Its output is /run/log/NAME.
+# start NAME COMMAND...: starts a daemon, in the cgroup $CGROUP if that is set. Its output goes to /run/log/NAME.
 start() {
   local name=$1
   shift
@@ -60,7 +61,7 @@ start() {
 }
 alive() { [ -n "${PID[$1]:-}" ] && kill -0 "${PID[$1]}" 2>/dev/null; }
 ended() { ! alive "$1"; }
-# until_true SECONDS COMMAND...
+# until_true SECONDS COMMAND...: repeats the command until it succeeds; fails after this time.
 until_true() {
   local end=$((SECONDS + $1))
   shift
@@ -69,14 +70,16 @@ until_true() {
     sleep 0.3
   done
 }
+# said NAME REGEX COUNT: whether this number of lines of the daemon's output match.
 said() { [ "$(grep -cE -- "$2" "/run/log/$1")" -ge "$3" ]; }
-# serves NAME [WORKERS]: waits until so many workers (1) say that they serve, or the daemon ends; whether it serves.
+# serves NAME [WORKERS]: waits until this number of workers (default 1) say that they serve, or the daemon has ended. Succeeds
+# if they serve.
 serving_or_ended() { said "$1" ' serving /opt/' "$2" || ended "$1"; }
 serves() {
   until_true $START_SECONDS serving_or_ended "$1" "${2:-1}"
   alive "$1" && said "$1" ' serving /opt/' "${2:-1}"
 }
-# reap NAME: waits for its end, which has been asked for or is near; leaves the exit code in CODE[NAME].
+# reap NAME: waits for the end of a daemon that is about to end, and stores its exit code in CODE[NAME]; kills it after 60 s.
 reap() {
   until_true 60 ended "$1" || { echo "$1 has not ended: killed"; kill -KILL "${PID[$1]}"; }
   wait "${PID[$1]}"
@@ -90,13 +93,14 @@ stop() {
 }
 last_line() { tail -n 1 "/run/log/$1" | cut -c1-500; }
 
-# refused NAME REASON COMMAND...: a worker ends with 2 and says REASON instead of serving.
+# refused NAME REASON COMMAND...: checks that a worker does not serve, but ends with exit code 2 and a last line that contains
+# REASON.
 refused() {
   local name=$1 reason=$2 found
   shift 2
   start refused "$@"
   if serves refused; then
-    found="it serves: $(last_line refused)"
+    found="the worker serves: $(last_line refused)"
     stop refused
   else
     reap refused
@@ -104,7 +108,7 @@ refused() {
   fi
   matches "$name" "^exit code 2: .*($reason)" "$found"
 }
-# warned NAME REASON COMMAND...: a worker serves, and has a warning that says REASON. It runs on as "warned".
+# warned NAME REASON COMMAND...: checks that a worker serves and logs a warning that contains REASON. It continues as "warned".
 warned() {
   local name=$1 reason=$2
   shift 2
@@ -115,7 +119,7 @@ warned() {
     report fail "$name" "that the worker serves, with a warning" "it has ended: $(last_line warned)"
   fi
 }
-# preflight ARGUMENT...: its findings in $FINDINGS, its exit code in $?.
+# preflight ARGUMENT...: runs --preflight, stores its findings in $FINDINGS and returns its exit code.
 preflight() {
   start preflight numoe-expert-worker --preflight "$@"
   wait "${PID[preflight]}"
@@ -125,11 +129,11 @@ preflight() {
   return $code
 }
 
-# Where memory and threads lie.
+# Placement of memory and threads.
 
-# KiB of a process's weights or mailboxes on each node, as "N0=824 N1=1480". Weights are the private mappings of at least
-# WEIGHTS_KIB: a layer of nano's two slices has 576 KiB, one of its four slices 288, and layers that lie side by side are
-# one mapping.
+# Prints the KiB of a process's weights or mailboxes on each node, as "N0=824 N1=1480". Private mappings of at least WEIGHTS_KIB
+# count as weights: one layer of nano has 576 KiB in each of two slices and 288 KiB in each of four, and adjacent layers are one
+# mapping.
 WEIGHTS_KIB=512
 memory_of() {  # weights|mailbox PID
   awk -v kind="$1" -v least="$WEIGHTS_KIB" '
@@ -147,10 +151,11 @@ memory_of() {  # weights|mailbox PID
   ' "/proc/$2/numa_maps"
 }
 nodes_of() { memory_of "$@" | sed -e 's/N\([0-9]*\)=[0-9]*/\1/g'; }
-# "0-2,5" as lines of numbers.
+# numbers LIST: prints a list such as "0-2,5" as lines of single numbers.
 numbers() { tr ',' '\n' <<<"$1" | awk -F- 'NF {for (i = $1; i <= (NF > 1 ? $2 : $1); ++i) print i}'; }
 cpus_of_node() { cat "/sys/devices/system/node/node$1/cpulist"; }
-# The threads that compute layer calls: those of the pool, and those that serve a coordinator, each the pool's first.
+# Prints the threads that compute layer calls: those of the pool, and those that serve a coordinator, which compute as the
+# pool's thread 0.
 computing_threads() {  # PID: lines "NAME CPUS"
   local task
   for task in "/proc/$1/task"/*; do
@@ -159,7 +164,7 @@ computing_threads() {  # PID: lines "NAME CPUS"
     esac
   done
 }
-# The computing threads that may run on another CPU than these.
+# Prints the computing threads that may run on CPUs other than these.
 strays() {  # PID CPUS
   local name cpus
   computing_threads "$1" | while read -r name cpus; do
@@ -176,25 +181,25 @@ describe() {  # NAME
     echo
   done
 }
-# The value of a worker's metric; "absent" where the worker does not export it.
+# Prints the value of a worker's metric, or "absent" if the worker does not export it.
 value() {  # PORT SERIES
   curl -s -m 60 "http://127.0.0.1:$1/metrics" |
     awk -v series="$2" '$1 == series {found = $2} END {print found == "" ? "absent" : found}'
 }
-# lies NAME PID NODE KIB: at least so many KiB of weights, all of them on this node.
-lies() {
+# weights_on NAME PID NODE KIB: checks that the process has at least KIB of weights, all of them on this node.
+weights_on() {
   local found nodes
   found=$(memory_of weights "$2")
   nodes=$(nodes_of weights "$2")
   if [ "$nodes" = "$3" ] && [ "${found#*=}" -ge "$4" ]; then
     report pass "$1"
   else
-    report fail "$1" "at least $4 KiB on node $3, and none elsewhere" "${found:-none}"
+    report fail "$1" "at least $4 KiB on node $3, and none on other nodes" "${found:-none}"
   fi
 }
 
-# counted NAME PID NODE PORT: numoe_weights_local_ratio is the share of the weights that the kernel shows on the node.
-# The metric looks at some of the pages.
+# counted NAME PID NODE PORT: checks that numoe_weights_local_ratio is the share of the weights that the kernel shows on the
+# node. They may differ by 0.05, because the metric looks only at a sample of the pages.
 counted() {
   local found metric
   found=$(memory_of weights "$2")
@@ -210,15 +215,16 @@ counted() {
 
 # Cgroups and nodes without free memory.
 
-# cgroup NAME FILE=VALUE...
+# cgroup NAME FILE=VALUE...: creates a cgroup and writes these values to its files.
 cgroup() {
   local folder=/sys/fs/cgroup/$1 setting
   mkdir "$folder"
   shift
   for setting in "$@"; do echo "${setting#*=}" >"$folder/${setting%%=*}"; done
 }
+# mib_of_node NODE KEY: prints the MiB of a line of the node's meminfo.
 mib_of_node() { awk -v key="$2:" '$3 == key {print int($4 / 1024)}' "/sys/devices/system/node/node$1/meminfo"; }
-# fill_node NODE MIB: with memory that the kernel cannot give back, but for so many MiB.
+# fill_node NODE MIB: fills the node with memory that the kernel cannot reclaim, and leaves MIB free.
 fill_node() {
   echo 3 >/proc/sys/vm/drop_caches
   mkdir -p /run/full

@@ -1,4 +1,5 @@
-// MLA attention alone: what the device launches once a layer, without the products around it.
+// Measures MLA attention alone: the kernels that the device launches once per layer, without the matrix
+// products.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -15,7 +16,7 @@ size_t Values(int64_t rows, int64_t width) {
   return static_cast<size_t>(rows * width) * sizeof(execution::cuda::Bf16);
 }
 
-/// Caches of some layers that hold `batch` sequences in blocks of random order.
+/// Caches of some layers with `batch` sequences, whose blocks are in random order.
 struct BenchCache {
   std::vector<execution::cuda::CacheLayer> layers;
   std::vector<std::unique_ptr<execution::cuda::Memory>> memory;
@@ -119,7 +120,8 @@ absl::Status BenchDecode(BenchContext& context, const AttentionSizes& sizes, con
   return absl::OkStatus();
 }
 
-// Passes over expanded keys, as the device cuts a prompt; the expansion itself is not part of it.
+// Measures passes over expanded keys, in the pieces into which the device divides a prompt, without the
+// expansion.
 absl::Status BenchPrefill(BenchContext& context, const AttentionSizes& sizes) {
   if (!execution::cuda::HasExpandedPrefill(sizes.nope, sizes.widths.rope, sizes.value))
     return absl::InvalidArgumentError("no prefill kernel for these widths");
@@ -165,7 +167,7 @@ absl::Status BenchPrefill(BenchContext& context, const AttentionSizes& sizes) {
           context.stream());
     }
   }));
-  const double pairs = 0.5 * tokens * (tokens + 1.0);  // of a token and a position that it sees
+  const double pairs = 0.5 * tokens * (tokens + 1.0);  // of a token and a position that it attends to
   context.Report({{"op", "mla_prefill"}, {"heads", heads}, {"tokens", tokens}}, seconds, 0,
                  2.0 * pairs * heads * (sizes.nope + rope + sizes.value));
   return absl::OkStatus();

@@ -12,9 +12,9 @@ namespace numoe::clients {
 namespace {
 
 constexpr int kWarmUps = 2;
-constexpr int kReadBlocks = 2;                     // of a multiprocessor
-constexpr size_t kReadAtOnce = 16;                 // bytes, by LaunchReadMemory
-constexpr size_t kRandomBytes = size_t{32} << 20;  // what is drawn; more is filled with copies of it
+constexpr int kReadBlocks = 2;                     // for each multiprocessor
+constexpr size_t kReadAtOnce = 16;                 // bytes that LaunchReadMemory reads at once
+constexpr size_t kRandomBytes = size_t{32} << 20;  // random bytes; larger memory has copies of them
 
 }  // namespace
 

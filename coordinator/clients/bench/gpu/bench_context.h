@@ -1,9 +1,9 @@
-// What all parts of the GPU's benchmark share: a clock of the device, memory with random values, the card's
-// limits and where results go.
+// BenchContext: what all parts of the GPU's benchmark share: a clock of the device, memory with random
+// values, the card's limits and the output of results.
 //
-// Times are medians over repetitions of what CUDA events measure on the stream. Results are JSON objects:
-// strings and whole numbers identify a line, the other numbers are its figures (tests/bench/bench.py). Every
-// line names the card and the limits that were measured in the same run. One thread.
+// Times are medians over repetitions, measured by CUDA events on the stream. Results are JSON objects:
+// strings and whole numbers identify a line, and the other numbers are its results (tests/bench/bench.py).
+// Every line names the card and the limits that were measured in the same run. For use by one thread.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace numoe::clients {
 
-/// What the card does at most, measured.
+/// The card's measured limits.
 struct GpuLimits {
   double read_gb_per_s = 0;         // a kernel that only reads
   double copy_gb_per_s = 0;         // device to device, bytes read and written
@@ -27,7 +27,7 @@ struct GpuLimits {
   double bf16_tflops = 0;           // a large product of the matrix library
 };
 
-/// How much of everything is measured; a test takes next to nothing.
+/// The sizes of the measurements; a test uses tiny ones.
 struct LimitSizes {
   size_t read_bytes = size_t{4} << 30;
   size_t pcie_bytes = size_t{256} << 20;
@@ -35,7 +35,7 @@ struct LimitSizes {
   int repetitions = 20;
 };
 
-/// REQUIRES: there are values. The upper one of two in the middle.
+/// Returns the median, or the upper one of two in the middle. REQUIRES: there are values.
 double Median(std::vector<double> values);
 
 using BenchReport = std::function<void(const nlohmann::ordered_json&)>;
@@ -51,15 +51,18 @@ class BenchContext {
   const GpuLimits& limits() const { return limits_; }
   int repetitions() const { return sizes_.repetitions; }
 
-  /// Median seconds of what `body` enqueues; `body` gets the number of the repetition. `before` is not timed.
+  /// Returns the median time in seconds of what `body` enqueues; it gets the number of the repetition.
+  /// `before` is not timed.
   absl::StatusOr<double> Seconds(absl::FunctionRef<void(int)> body, absl::FunctionRef<void(int)> before);
   absl::StatusOr<double> Seconds(absl::FunctionRef<void(int)> body) {
     return Seconds(body, [](int) {});
   }
-  /// Seconds of one of `launches` calls of `body` that run as one graph, as a step's layers do.
+  /// Returns the time in seconds of one call of `body`, when `launches` calls run as one graph, like the
+  /// layers of a step.
   absl::StatusOr<double> GraphSeconds(int launches, absl::FunctionRef<void(int)> body);
 
-  /// Device memory of BF16 values between 2^-8 and 2^-6, of either sign; FP8 codes and nibbles are as random.
+  /// Returns device memory with random BF16 values between 2^-8 and 2^-6, of either sign; read as FP8 codes
+  /// or nibbles it is random as well.
   absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> Random(size_t bytes);
   absl::StatusOr<std::unique_ptr<execution::cuda::Memory>> Zeros(size_t bytes);
   template <typename T>
@@ -67,7 +70,8 @@ class BenchContext {
     return UploadBytes(values.data(), values.size() * sizeof(T));
   }
 
-  /// Adds what the line belongs to, and its shares of the limits: of `bytes` and `flops` over `seconds`.
+  /// Reports the line with the card and with the shares of the limits that `bytes` and `flops` in `seconds`
+  /// are.
   void Report(nlohmann::ordered_json line, double seconds, double bytes, double flops) const;
 
  private:
@@ -85,7 +89,7 @@ class BenchContext {
   GpuLimits limits_;
 };
 
-/// A part's address as what lies there.
+/// Returns the address of device memory as a pointer to values of T.
 template <typename T>
 T* As(const std::unique_ptr<execution::cuda::Memory>& memory) {
   return reinterpret_cast<T*>(memory->device());

@@ -23,7 +23,7 @@ namespace numoe::clients {
 
 enum class State : uint32_t { kStarting, kServing, kFailed };
 
-// Memory of both processes.
+// Memory that both processes share.
 struct BenchWorker::Shared {
   std::atomic<State> state{State::kStarting};
   std::atomic<bool> computing{true};
@@ -32,12 +32,12 @@ struct BenchWorker::Shared {
   char error[512] = {};
   static_assert(std::atomic<State>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
                     std::atomic<uint64_t>::is_always_lock_free,
-                "a lock of one process is none of the other's");
+                "a lock of one process does not exclude the other");
 };
 
 namespace {
 
-// One layer stands for all, and its time is kept.
+// Computes one layer in place of every layer, and adds up the time.
 class TimedExecutor final : public LayerExecutor {
  public:
   TimedExecutor(LayerExecutor* inner, const std::atomic<bool>& computing, std::atomic<uint64_t>& calls,
@@ -62,7 +62,7 @@ class TimedExecutor final : public LayerExecutor {
   }
 
  private:
-  LayerExecutor* const inner_;  // null: zeros always
+  LayerExecutor* const inner_;  // if null, every answer is zeros
   const std::atomic<bool>& computing_;
   std::atomic<uint64_t>& calls_;
   std::atomic<uint64_t>& nanoseconds_;
@@ -90,20 +90,21 @@ absl::Status BenchWorker::Serve(const BenchWorkerOptions& options, Shared& share
                                                         .num_experts = options.experts,
                                                         .experts_per_token = options.experts_per_token}));
   shared.state = State::kServing;
-  for (;;) pause();  // until it is killed
+  for (;;) pause();  // until the process is killed
 }
 
 absl::StatusOr<std::unique_ptr<BenchWorker>> BenchWorker::Start(const BenchWorkerOptions& options) {
   void* memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return absl::ResourceExhaustedError("no memory to share with a worker process");
+  if (memory == MAP_FAILED)
+    return absl::ResourceExhaustedError("cannot allocate the memory that is shared with the worker process");
   auto worker = std::unique_ptr<BenchWorker>(new BenchWorker(options, new (memory) Shared));
   Shared& shared = *worker->shared_;
   const pid_t parent = getpid();
   worker->process_ = fork();
-  if (worker->process_ < 0) return absl::InternalError("a worker process cannot be forked");
+  if (worker->process_ < 0) return absl::InternalError("cannot fork the worker process");
   if (worker->process_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);  // it was too late for that
+    if (getppid() != parent) _exit(1);  // the parent had ended before the signal was set
     const std::string message(Serve(options, shared).message());
     std::strncpy(shared.error, message.c_str(), sizeof shared.error - 1);
     shared.state = State::kFailed;

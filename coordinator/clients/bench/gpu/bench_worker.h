@@ -1,10 +1,10 @@
-// BenchWorker: a real expert worker in a process of its own, on this host, whose time is known.
+// BenchWorker: a real expert worker in its own process on this host, whose computing time is measured.
 //
-// Forked before the process has threads or a GPU open. It serves sessions, those over shared memory
-// included, as numoe-expert-worker does. It either answers every call with zeros at once, which leaves the
-// cost of the hand-over, or computes, by turns: random INT4 experts of one layer stand for those of every
-// layer. How long it computed is in memory that both processes share. The process ends with its owner.
-// REQUIRES of Start: no other thread runs.
+// The process is forked before this one has threads or a GPU open. It serves sessions, including those over
+// shared memory, as numoe-expert-worker does. SetComputing decides whether it answers every call with zeros
+// at once, which leaves only the cost of the hand-over, or computes: the random INT4 experts of one layer are
+// used for every layer. Its computing time is in memory that both processes share. The process ends with its
+// owner. Start REQUIRES that no other thread is running.
 #pragma once
 
 #include <sys/types.h>
@@ -22,13 +22,13 @@ struct BenchWorkerOptions {
   int hidden = 0;
   int experts = 0;
   int experts_per_token = 0;
-  int width = 0;    // of an expert; 0: there are none to compute with
-  int threads = 0;  // that compute; 0: all CPUs
+  int width = 0;    // of an expert; 0: the worker has no experts and cannot compute
+  int threads = 0;  // compute threads; 0: one for each CPU
 };
 
 class BenchWorker {
  public:
-  /// Returns when it serves; its error otherwise.
+  /// Returns when the worker serves, or with its error.
   static absl::StatusOr<std::unique_ptr<BenchWorker>> Start(const BenchWorkerOptions& options);
   BenchWorker(const BenchWorker&) = delete;
   BenchWorker& operator=(const BenchWorker&) = delete;
@@ -36,9 +36,10 @@ class BenchWorker {
 
   std::string address() const { return "unix:" + options_.socket; }
   const BenchWorkerOptions& options() const { return options_; }
-  /// From the next call on. It computes at first where it has experts.
+  /// Applies to the following calls. At first the worker computes if it has experts.
   void SetComputing(bool computing);
-  /// Since the last call of it: mean seconds of a call's computation, 0 without calls.
+  /// Returns the mean computing time of a layer call in seconds since the last TakeSecondsPerCall; 0
+  /// without calls.
   double TakeSecondsPerCall();
 
  private:

@@ -1,6 +1,5 @@
-// What the device takes for granted of driver and host, one thing after the other: each is a line with its
-// time, or with what went wrong. First on a machine that nobody has tried: what it says explains what fails
-// later.
+// Checks one after the other what the device expects of driver and host: each check is a line with its time
+// or its error. Run this first on a new machine, because its errors explain later failures.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -18,11 +17,11 @@
 namespace numoe::clients {
 namespace {
 
-// Longer than any of it takes, unless it waits for the kernel that waits.
+// A check that takes longer than this waits for the waiting kernel.
 constexpr auto kBlocks = std::chrono::seconds(3);
 constexpr size_t kHugePageBytes = size_t{2} << 20;
 constexpr int64_t kConverted = 1 << 16;  // values
-// Values that are read as fp32 lie in front of what they become.
+// The fp32 values that are read come before the BF16 values that are written.
 static_assert(kConverted * sizeof(float) <= 2 * kConverted * sizeof(execution::cuda::Bf16));
 
 class DriverBench {
@@ -91,7 +90,7 @@ class DriverBench {
     });
   }
 
-  // A worker that came back is pinned while the first step with it is captured.
+  // The memory of a worker that has returned is pinned while the first step with it is captured.
   void CheckCapture() {
     Try("pin in a capture, and run the graph", 0, [&]() -> absl::Status {
       RETURN_IF_ERROR(runtime_.BeginCapture(stream_));
@@ -105,13 +104,13 @@ class DriverBench {
     });
   }
 
-  // Waits for a reply that never comes, until it is released.
+  // Starts a kernel that waits for a reply, which never comes, until it is released.
   absl::Status Wait(const execution::cuda::Memory& words, const execution::cuda::Memory& step) {
-    NUMOE_CHECK(release_ == nullptr) << "one kernel waits";
+    NUMOE_CHECK(release_ == nullptr) << "only one kernel waits at a time";
     auto* const host = new (words.host()) Words;
-    execution::cuda::HandoverStep waiting{.ports = 1};
+    execution::cuda::HandoverStep waiting{.endpoint_count = 1};
     auto* const device = reinterpret_cast<Words*>(words.device());
-    waiting.port[0].reply_published = &device->published;
+    waiting.endpoints[0].reply_published = &device->published;
     release_ = &host->release;
     RETURN_IF_ERROR(runtime_.CopyNow(step.device(), &waiting, sizeof waiting));
     execution::cuda::LaunchAwaitReplies(
@@ -122,19 +121,19 @@ class DriverBench {
     return absl::OkStatus();
   }
 
-  // What a step has beside it must not wait for its end, which may be a dead worker's reply; of the rest it
-  // is good to know (`must` false).
+  // What runs next to a step must not wait for the step's end, which may depend on the reply of a dead
+  // worker. The other checks (`must` false) only report what waits.
   template <typename Body>
   void TryBeside(const std::string& what, bool must, Body body) {
     if (blocked_) return;
     Try(what + " beside a waiting kernel", 0, [&]() -> absl::Status {
       auto done = std::async(std::launch::async, body);
       blocked_ = done.wait_for(kBlocks) == std::future_status::timeout;
-      NUMOE_CHECK(release_ != nullptr) << "a kernel waits";
+      NUMOE_CHECK(release_ != nullptr) << "a kernel is waiting";
       if (blocked_) __atomic_store_n(release_, 1u, __ATOMIC_RELEASE);
       const absl::Status status = done.get();
       if (!blocked_ || (!must && status.ok())) return status;
-      return absl::UnavailableError("it waits for the kernel; what comes after is not tried");
+      return absl::UnavailableError("it waits for the kernel; the following checks are left out");
     });
   }
 

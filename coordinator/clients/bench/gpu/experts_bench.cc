@@ -1,5 +1,5 @@
-// Hot INT4 experts as the device computes them: few tokens over many slots are bound by the experts' bytes,
-// many rows an expert by the tensor cores.
+// Measures hot INT4 experts on the device: the experts' bytes limit few tokens over many slots, and the
+// tensor cores limit many rows per expert.
 #include <algorithm>
 #include <random>
 #include <set>
@@ -26,7 +26,7 @@ absl::StatusOr<execution::ExpertMatrices> ExpertOf(const worker::SyntheticCheckp
   return matrices;
 }
 
-/// One layer whose slots all hold an expert, and inputs for it.
+/// One layer with an expert in every slot, and inputs for it.
 struct BenchExpertLayer {
   std::unique_ptr<execution::cuda::CudaExperts> experts;
   std::unique_ptr<execution::cuda::ExpertProducts> products;
@@ -68,7 +68,7 @@ absl::StatusOr<BenchExpertLayer> MakeLayer(BenchContext& context, const ExpertBe
 
 absl::Status BenchRows(BenchContext& context, const ExpertBenchSizes& sizes, BenchExpertLayer& layer,
                        int slots, int rows, const char* op) {
-  // Other experts in every repetition, so that no cache of the card holds them.
+  // Every repetition uses other experts, so that no cache of the card contains them.
   const int k = sizes.experts_per_token;
   std::mt19937 random(static_cast<uint32_t>(rows));
   std::vector<std::unique_ptr<execution::cuda::Memory>> routes;
@@ -123,7 +123,7 @@ absl::Status BenchExperts(BenchContext& context, const ExpertBenchSizes& sizes) 
   ASSIGN_OR_RETURN(BenchExpertLayer few, MakeLayer(context, sizes, sizes.slots, tokens_max));
   for (const int tokens : sizes.tokens)
     RETURN_IF_ERROR(BenchRows(context, sizes, few, sizes.slots, tokens, "experts_few_tokens"));
-  // Every token selects every expert: each expert meets all rows.
+  // Every token selects every expert, so that each expert computes all rows.
   const int slots = sizes.experts_per_token;
   const int rows_max = *std::max_element(sizes.rows.begin(), sizes.rows.end());
   ASSIGN_OR_RETURN(BenchExpertLayer many, MakeLayer(context, sizes, slots, rows_max));

@@ -1,5 +1,5 @@
-// Layers of experts that are fetched from shared host memory while the layer before is computed, held against
-// the slower of the two: bytes over PCIe as measured, and the products alone.
+// Measures layers whose experts are fetched from shared host memory while the layer before is computed, and
+// compares them with the slower of the two alone: the bytes over PCIe, and the products.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace numoe::clients {
 namespace {
 
-// One worker's weights, of whatever value: every layer's experts as raw INT4.
+// One worker's weights with random values: the experts of every layer as raw INT4.
 class SharedWeights final : public execution::DirectExperts {
  public:
   static absl::StatusOr<std::unique_ptr<SharedWeights>> Create(const FetchSizes& sizes) {
@@ -34,7 +34,8 @@ class SharedWeights final : public execution::DirectExperts {
     ASSIGN_OR_RETURN(weights->memory_, NodeMemory::Allocate(bytes, {.shared = true}));
     std::mt19937 random(3);
     std::vector<uint32_t> drawn(layer_bytes / static_cast<size_t>(sizes.experts) / sizeof(uint32_t));
-    for (uint32_t& word : drawn) word = (random() & 0x80ff80ffu) | 0x3c003c00u;  // as BF16 small and finite
+    for (uint32_t& word : drawn)
+      word = (random() & 0x80ff80ffu) | 0x3c003c00u;  // small and finite if read as BF16
     const size_t piece = drawn.size() * sizeof(uint32_t);
     NUMOE_CHECK_GT(piece, size_t{0});
     for (size_t at = 0; at < bytes; at += piece)
@@ -58,7 +59,7 @@ class SharedWeights final : public execution::DirectExperts {
   double layer_bytes() const { return layer_bytes_; }
   std::vector<std::shared_ptr<execution::ExpertMemory>> MappedExperts() override { return {mapped_}; }
   absl::StatusOr<execution::DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
-    return absl::UnimplementedError("nobody computes here");
+    return absl::UnimplementedError("this worker only has weights, and computes nothing");
   }
   absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
 
@@ -113,7 +114,7 @@ absl::Status BenchTokens(BenchContext& context, const FetchSizes& sizes,
                                         .experts = As<int32_t>(routes),
                                         .weights = As<float>(shares)};
   };
-  // Once more than is measured: the first step also pins the memory.
+  // Runs two steps and measures the second, because the first also pins the memory.
   double seconds = 0;
   for (int step = 0; step < 2; ++step) {
     const auto begin = std::chrono::steady_clock::now();

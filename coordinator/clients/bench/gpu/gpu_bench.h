@@ -1,16 +1,17 @@
-// numoe-gpu-bench's measurements: what the CUDA device reaches of a card's own limits.
+// The measurements of numoe-gpu-bench, which compare the CUDA device with the limits of the card.
 //
-//   BenchDriver     what the device takes for granted: pinning in a capture, copies beside a waiting kernel
+//   BenchDriver     what the device expects: pinning in a capture, copies next to a waiting kernel
 //   BenchAttention  MLA decode over the paged cache, and prefill over expanded keys
-//   BenchExperts    hot INT4 experts, few tokens and many rows
-//   BenchFetch      layers whose experts are fetched over PCIe while the one before is computed
+//   BenchExperts    hot INT4 experts, with few tokens and with many rows
+//   BenchFetch      layers whose experts are fetched over PCIe while the layer before is computed
 //   BenchHandover   layer calls from the device to a worker process and back, as one graph
 //   BenchStep       a decode step of the whole model as a graph; the worker answers zeros
-//   BenchHybrid     the same with a worker that computes, held against the slower of both sides
-//   BenchOverlap    prompts' steps with a worker that computes, whole and in halves by turns
+//   BenchHybrid     the same with a worker that computes, compared with the slower of both sides
+//   BenchOverlap    steps of prompts with a worker that computes, alternately whole and in halves
 //
-// Sizes are Kimi-K2's unless a test makes them small. `worker` (bench_worker.h) was started before the
-// runtime was opened. Errors are those of the device; results that came before are reported. One thread.
+// The sizes are those of Kimi-K2 unless a test makes them small. `worker` (bench_worker.h) is started before
+// the runtime is opened. The functions return the device's errors, after they have reported the earlier
+// results. For use by one thread.
 #pragma once
 
 #include <string>
@@ -25,9 +26,9 @@
 namespace numoe::clients {
 
 struct DriverSizes {
-  size_t pinned_bytes = size_t{1} << 30;  // of three buffers: a multiple of 2 MiB
+  size_t pinned_bytes = size_t{1} << 30;  // of each of three buffers; a multiple of 2 MiB
 };
-/// Reports every check; INTERNAL: some failed. Needs nothing measured before.
+/// Reports every check; INTERNAL: some have failed. Needs no earlier measurement.
 absl::Status BenchDriver(execution::cuda::Runtime& runtime, const DriverSizes& sizes,
                          const BenchReport& report);
 
@@ -43,8 +44,8 @@ struct AttentionSizes {
   int value = 128;
   std::vector<DecodePoint> decode = {{32, 8192}, {1, 131072}};
   int prefill_tokens = 16384;
-  int expanded_rows = 8192;  // of a pass, as the device's
-  int layers = 4;            // of caches that are read in turn, so that no cache of the card helps
+  int expanded_rows = 8192;  // rows of a pass, as on the device
+  int layers = 4;            // whose caches are read in turn, so that the card's own caches do not help
 };
 absl::Status BenchAttention(BenchContext& context, const AttentionSizes& sizes);
 
@@ -52,9 +53,9 @@ struct ExpertBenchSizes {
   int hidden = 7168;
   int width = 2048;
   int experts_per_token = 8;
-  int slots = 64;  // that few tokens choose from
+  int slots = 64;  // among which few tokens select
   std::vector<int> tokens = {1, 2, 4, 8};
-  std::vector<int> rows = {64, 128, 256};  // that each of experts_per_token experts meets
+  std::vector<int> rows = {64, 128, 256};  // rows that each of experts_per_token experts computes
 };
 absl::Status BenchExperts(BenchContext& context, const ExpertBenchSizes& sizes);
 
@@ -63,7 +64,7 @@ struct FetchSizes {
   int width = 2048;
   int experts = 64;  // of a layer; each token chooses experts_per_token
   int experts_per_token = 8;
-  int layers = 6;  // as many times the experts' bytes are host memory
+  int layers = 6;  // host memory has the experts' bytes of each layer
   std::vector<int> tokens = {1024, 8192, 32768};
 };
 absl::Status BenchFetch(BenchContext& context, const FetchSizes& sizes);
@@ -78,21 +79,21 @@ absl::Status BenchHandover(BenchContext& context, BenchWorker& worker, const Han
 
 struct StepSizes {
   ModelConfig config;
-  int context = 1024;  // tokens before the one that is decoded
+  int context = 1024;  // tokens before the decoded one
   int steps = 30;
-  int prompt_tokens = 1024;  // of a step of BenchOverlap, behind the context; at least kMeasuredTokensMin
+  int prompt_tokens = 1024;  // of a step of BenchOverlap, after the context; at least kMeasuredTokensMin
 };
-/// Takes the runtime, which the model's device owns. `limits` were measured on it.
+/// Takes the runtime, which the model's device then owns and on which `limits` were measured.
 absl::Status BenchStep(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
                        BenchWorker& worker, const StepSizes& sizes, const BenchReport& report);
-/// `worker` has experts.
+/// REQUIRES: `worker` has experts.
 absl::Status BenchHybrid(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
                          BenchWorker& worker, const StepSizes& sizes, const BenchReport& report);
-/// `worker` has experts.
+/// REQUIRES: `worker` has experts.
 absl::Status BenchOverlap(std::unique_ptr<execution::cuda::Runtime> runtime, const GpuLimits& limits,
                           BenchWorker& worker, const StepSizes& sizes, const BenchReport& report);
 
-/// Kimi-K2's shape with fewer layers or experts: layer 0 is dense, as it is there.
+/// Returns Kimi-K2's shape with fewer layers or experts; layer 0 is dense, as in Kimi-K2.
 ModelConfig K2Config(int layers, int experts);
 
 }  // namespace numoe::clients

@@ -1,5 +1,5 @@
-// numoe-gpu-bench: what the CUDA device reaches on this machine's card, beside what the card can do. One JSON
-// object a line with --json. tests/gpu/run.sh runs all of it.
+// numoe-gpu-bench: measures the CUDA device on this machine's card and compares it with the card's limits.
+// With the flag --json it prints one JSON object per line. tests/gpu/run.sh runs all parts.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,9 +15,9 @@
 namespace numoe::clients {
 namespace {
 
-constexpr int kHybridLayers = 9;  // one dense, eight of experts
+constexpr int kHybridLayers = 9;  // one dense layer and eight with experts
 constexpr int kHybridExperts = 48;
-constexpr int kHybridVocabulary = 1024;  // the head is not what is measured
+constexpr int kHybridVocabulary = 1024;  // small, because the output head is not measured
 constexpr int kOverlapContext = 8192;    // before the prompt's step
 
 void Print(const nlohmann::ordered_json& line, bool json) {
@@ -55,7 +55,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
     if (part == "overlap") step.context = kOverlapContext;
   }
   const ModelConfig& config = step.config;
-  std::unique_ptr<BenchWorker> worker;  // before there are threads
+  std::unique_ptr<BenchWorker> worker;  // started before there are threads
   if (part == "handover" || part == "step" || computes) {
     const int spare = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) - 1;  // the last CPU drives the device
     ASSIGN_OR_RETURN(worker,
@@ -81,7 +81,7 @@ absl::Status Run(const std::string& part, int ordinal, bool json) {
   if (part == "step") return BenchStep(std::move(runtime), limits, *worker, step, report);
   if (part == "hybrid") return BenchHybrid(std::move(runtime), limits, *worker, step, report);
   if (part == "overlap") return BenchOverlap(std::move(runtime), limits, *worker, step, report);
-  NUMOE_CHECK_EQ(part, "limits") << "the flag takes no other";
+  NUMOE_CHECK_EQ(part, "limits") << "the flag takes the known parts only";
   return absl::OkStatus();
 }
 

@@ -1,5 +1,4 @@
-// Layer calls from the device to a worker's process and back, as a captured step makes them, and nothing
-// else.
+// Measures only the layer calls from the device to a worker's process and back, as in a captured step.
 #include <cstring>
 
 #include "common/base/check.h"
@@ -53,7 +52,7 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, execut
     const absl::Status closed = exchange->Close(runtime.Synchronize(stream), ran);
     if (opened.ok()) opened = closed;
   };
-  // Every repetition is a step of its own; the one before is closed first.
+  // Every repetition is one step, and the step before is closed first.
   bool open = false;
   const auto begin = [&](int) {
     if (open) close(/*ran=*/true);
@@ -81,8 +80,7 @@ absl::Status BenchRows(BenchContext& context, const HandoverSizes& sizes, execut
 
 absl::Status BenchHandover(BenchContext& context, BenchWorker& worker, const HandoverSizes& sizes) {
   NUMOE_CHECK_EQ(sizes.hidden, worker.options().hidden);
-  NUMOE_CHECK_LE(sizes.experts_per_token, worker.options().experts)
-      << "every chosen expert is one of the worker's";
+  NUMOE_CHECK_LE(sizes.experts_per_token, worker.options().experts) << "the worker has every selected expert";
   worker.SetComputing(false);
   Metrics metrics(MetricOwner::kCoordinator);
   ASSIGN_OR_RETURN(const auto workers,

@@ -5,7 +5,7 @@ namespace numoe::clients {
 namespace {
 
 constexpr int kInFlight =
-    8;  // loads of a thread: 2 blocks of 512 threads have 128 KB in flight on a multiprocessor
+    8;  // loads per thread: 2 blocks of 512 threads have 128 KB in flight on a multiprocessor
 
 __global__ void __launch_bounds__(kReadThreads) ReadMemory(ReadMemoryArgs args) {
   const auto* from = static_cast<const uint4*>(args.from);

@@ -1,7 +1,8 @@
-// Reads memory as fast as the card can: the yardstick of everything that is bound by bandwidth.
+// Reads memory as fast as the card can, to measure the limit of everything that memory bandwidth limits.
 //
-// Every 16 bytes are read once, by as many blocks as keep the card busy, with several loads of each thread in
-// flight. The exclusive or of all words goes to `sums`, so that no load is left out. Device memory.
+// The kernel reads every 16 bytes once, with enough blocks to keep the card busy and several loads of each
+// thread in flight. It writes the exclusive or of all words to `sums`, so that the compiler keeps every load.
+// All pointers are to device memory.
 #pragma once
 
 #include <cstddef>

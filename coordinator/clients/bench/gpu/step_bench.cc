@@ -1,5 +1,5 @@
-// The whole model's steps as they are served: decoding, one captured graph with workers reached by kernels;
-// and prompts in halves, through the host.
+// Measures whole steps of the model as in the server: decode steps as one captured graph, in which kernels
+// call the workers, and steps of prompts in halves, in which the host calls them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,10 +20,11 @@
 namespace numoe::clients {
 namespace {
 
-constexpr int kUncounted = 4;  // steps: through the host, captured, and two to warm up
+constexpr int kUncounted = 4;  // steps: one through the host, one captured, and two for warming up
 constexpr int64_t kStepPatienceMs = 120'000;
 
-/// Bytes of weights that a decode step reads: of the embedding one row, of kv_b_proj not the form of prompts.
+/// Returns the bytes of weights that a decode step reads: one row of the embedding, and kv_b_proj without the
+/// copy that prompts use.
 double StepWeightBytes(const ModelConfig& c) {
   NUMOE_CHECK_EQ(c.layer_is_moe.size(), static_cast<size_t>(c.num_layers));
   const double hidden = c.hidden_size, heads = c.num_heads, latent = c.kv_lora_rank;
@@ -38,7 +39,7 @@ double StepWeightBytes(const ModelConfig& c) {
   return values * sizeof(execution::cuda::Bf16) + moe * hidden * c.num_experts * sizeof(float);  // the gates
 }
 
-/// A device with the model on it.
+/// A device with the model.
 class StepModel {
  public:
   static absl::StatusOr<std::unique_ptr<StepModel>> Create(std::unique_ptr<execution::cuda::Runtime> runtime,
@@ -56,7 +57,7 @@ class StepModel {
     return model;
   }
 
-  /// Loads the model's weights, whose experts are `worker`'s.
+  /// Loads the model's weights; `worker` has the experts.
   absl::Status Load(BenchWorker& worker, Metrics& metrics, int overlap_tokens = execution::kNoOverlap) {
     const ModelConfig& config = sizes_.config;
     NUMOE_CHECK(worker.options().hidden == config.hidden_size &&
@@ -70,17 +71,19 @@ class StepModel {
                                                     .start_deadline_ms = kStepPatienceMs},
                                                    metrics));
     const SyntheticModel checkpoint(config);
-    ASSIGN_OR_RETURN(model_,
-                     execution::Model::Load(checkpoint, config,
-                                            {.kv_blocks = static_cast<int>(blocks_.size()),
-                                             .logit_rows_max = 1,
-                                             .overlap_tokens = overlap_tokens,
-                                             .observe_way = [this](execution::StepWay way) { way_ = way; }},
-                                            *device_, *experts_));
+    ASSIGN_OR_RETURN(
+        model_,
+        execution::Model::Load(checkpoint, config,
+                               {.kv_blocks = static_cast<int>(blocks_.size()),
+                                .logit_rows_max = 1,
+                                .overlap_tokens = overlap_tokens,
+                                .observe_expert_execution =
+                                    [this](execution::ExpertExecution execution) { execution_ = execution; }},
+                               *device_, *experts_));
     return absl::OkStatus();
   }
 
-  /// Median seconds of a step's graph on the device, and of the whole step on the host's clock.
+  /// The median times in seconds of a step's graph on the device, and of the whole step by the host's clock.
   struct Times {
     double graph = 0;
     double wall = 0;
@@ -106,14 +109,16 @@ class StepModel {
     return Times{Median(std::move(graphs)), Median(std::move(walls))};
   }
 
-  /// Median seconds of a prompt's step, either way, and the way that is kept.
+  /// The median times in seconds of a prompt's step, whole and in halves, and which of the two the model
+  /// keeps.
   struct OverlapTimes {
     double whole = 0;
     double halves = 0;
-    execution::StepWay kept = execution::StepWay::kWhole;
+    execution::ExpertExecution kept = execution::ExpertExecution::kWhole;
   };
   absl::StatusOr<OverlapTimes> RunPrompts() {
-    NUMOE_CHECK_GE(sizes_.prompt_tokens, execution::kMeasuredTokensMin) << "no step would be tried in halves";
+    NUMOE_CHECK_GE(sizes_.prompt_tokens, execution::kMeasuredTokensMin)
+        << "with fewer tokens no step is tried in halves";
     const std::vector<TokenId> tokens(static_cast<size_t>(sizes_.prompt_tokens), 7);
     std::vector<double> whole, halves;
     for (int n = 0; n <= execution::kTrialSteps; ++n) {
@@ -122,11 +127,11 @@ class StepModel {
           model_->Forward({.sequences = {{.tokens = tokens, .position = sizes_.context, .blocks = blocks_}}})
               .status());
       if (n == execution::kTrialSteps) break;
-      (way_ == execution::StepWay::kHalves ? halves : whole)
+      (execution_ == execution::ExpertExecution::kHalves ? halves : whole)
           .push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
     if (whole.empty() || halves.empty()) return absl::InternalError("steps were not tried both ways");
-    return OverlapTimes{Median(std::move(whole)), Median(std::move(halves)), way_};
+    return OverlapTimes{Median(std::move(whole)), Median(std::move(halves)), execution_};
   }
 
   const execution::cuda::DeviceFacts& facts() const { return runtime_->facts(); }
@@ -135,12 +140,12 @@ class StepModel {
   explicit StepModel(const StepSizes& sizes) : sizes_(sizes) {}
 
   const StepSizes sizes_;
-  TimedRuntime* runtime_ = nullptr;  // the device's
+  TimedRuntime* runtime_ = nullptr;  // device_ owns it
   std::vector<KvBlockId> blocks_;
   std::unique_ptr<execution::cuda::CudaDevice> device_;
   std::unique_ptr<execution::ExpertFanOut> experts_;
   std::unique_ptr<execution::Model> model_;
-  execution::StepWay way_ = execution::StepWay::kWhole;  // of the last step
+  execution::ExpertExecution execution_ = execution::ExpertExecution::kWhole;  // of the last step
 };
 
 }  // namespace
@@ -213,7 +218,7 @@ absl::Status BenchOverlap(std::unique_ptr<execution::cuda::Runtime> runtime, con
           {"whole_ms", times.whole * 1e3},
           {"halves_ms", times.halves * 1e3},
           {"gain", times.whole / times.halves},
-          {"kept", std::string(execution::kStepWayNames[static_cast<size_t>(times.kept)])},
+          {"kept", std::string(execution::kExpertExecutionNames[static_cast<size_t>(times.kept)])},
           {"call_ms", worker.TakeSecondsPerCall() * 1e3},
           {"limit_read_gb_per_s", limits.read_gb_per_s}});
   return absl::OkStatus();

@@ -10,9 +10,9 @@
 namespace numoe::clients {
 namespace {
 
-constexpr size_t kOffsets = 4096;  // places in the pool where a matrix may begin
+constexpr size_t kOffsets = 4096;  // where in the pool a matrix may begin
 constexpr size_t kOffsetBytes = 256;
-constexpr size_t kDrawnBytes = size_t{32} << 20;  // the rest of the pool are copies of it
+constexpr size_t kDrawnBytes = size_t{32} << 20;  // the rest of the pool has copies of these bytes
 
 static_assert(kDrawnBytes % sizeof(uint64_t) == 0 && kOffsetBytes % sizeof(uint64_t) == 0);
 

@@ -1,8 +1,9 @@
-// SyntheticModel: a checkpoint of any shape in memory, random BF16 weights, for benchmarks of whole models.
+// SyntheticModel: a checkpoint in memory of any shape with random BF16 weights, for benchmarks of whole
+// models.
 //
-// Every matrix is a window into one pool that is as large as the largest of them, at an offset of its own: a
-// device that loads it holds as many bytes as of a real model, and nothing is read from a disk. Norms are 1
-// and biases 0. Weights are small enough for sums over layers to stay finite. Thread-safe.
+// Every matrix is a window, at its own offset, into one pool that is as large as the largest matrix: a device
+// that loads the model stores as many bytes as for a real model, and nothing is read from a disk. Norms are 1
+// and biases 0. The weights are small enough for sums over layers to stay finite. Thread-safe.
 #pragma once
 
 #include <string>

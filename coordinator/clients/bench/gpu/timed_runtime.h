@@ -1,7 +1,7 @@
-// TimedRuntime: a runtime that also tells how long the last graph ran on the device.
+// TimedRuntime: a runtime that also measures how long the last graph ran on the device.
 //
-// Hands everything on to the runtime that it owns, and records events around every launch of a graph. One
-// thread, as the runtime itself.
+// It passes every call on to the runtime that it owns, and records events around every launch of a graph. For
+// use by one thread, like every runtime.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ class TimedRuntime final : public execution::cuda::Runtime {
     return timed;
   }
 
-  /// How long the graph that was launched since the last call took; nullopt if none was launched.
-  /// REQUIRES: its stream has been waited for.
+  /// Returns the time in seconds of the graph that was launched since the last call; nullopt if none was.
+  /// REQUIRES: the graph's stream has been synchronised.
   absl::StatusOr<std::optional<double>> TakeGraphSeconds() {
     if (!std::exchange(launched_, false)) return std::nullopt;
     ASSIGN_OR_RETURN(const double seconds, inner_->SecondsBetween(*first_, *last_));

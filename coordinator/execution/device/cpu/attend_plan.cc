@@ -8,9 +8,9 @@
 namespace numoe::execution {
 namespace {
 
-// Heads of a task at least, where a cache head is shared by more than there are tasks for.
+// The fewest heads of a task, if the heads that share a cache head are divided among tasks.
 constexpr int kTaskHeadsMin = 16;
-// What packing a part costs, in rows multiplied with it.
+// The cost of packing a part, expressed in rows that are multiplied by it.
 constexpr int kPackingRows = 8;
 
 int CeilDiv(int a, int b) { return (a + b - 1) / b; }
@@ -31,14 +31,15 @@ int64_t Cost(const StepLayout& layout, const AttendTask& task) {
   return int64_t{keys} * (task.rows() + kPackingRows);
 }
 
-// How large a task may be in each direction for all threads to have some.
+// The largest size of a task in each direction with which every thread still gets tasks.
 struct Cuts {
   int block_tokens = 1;
-  bool few = false;  // tasks, if parts are not given to different ones
+  bool few = false;  // whether there are too few tasks for all threads unless parts are scattered
   int heads = 1;
 };
 
-// Whether a sequence's parts go to different tasks. Long prompts are cut by tokens.
+// Whether a sequence's parts go to different tasks (are scattered). Long prompts are divided by tokens
+// instead.
 bool Scatters(const StepLayout& layout, const TokenRun& run, bool few, int group) {
   return few && PartsOf(layout, run.end - 1) > 1 && run.tokens() * group <= kTaskRowsMax;
 }
@@ -51,7 +52,7 @@ Cuts PlanCuts(const StepLayout& layout, const std::vector<TokenRun>& runs, const
   while (cuts.block_tokens > 1 && cuts.block_tokens * group > kGroupRows && tasks() < wanted)
     cuts.block_tokens /= 2;
   cuts.few = tasks() < wanted;
-  int units = 0;  // tasks of one part, where parts are scattered, and all heads
+  int units = 0;  // tasks if heads are not divided; each has one part where parts are scattered
   for (const TokenRun& run : runs) {
     units += CeilDiv(run.tokens(), cuts.block_tokens) * shape.kv_heads *
              (Scatters(layout, run, cuts.few, group) ? PartsOf(layout, run.end - 1) : 1);

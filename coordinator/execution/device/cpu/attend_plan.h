@@ -1,10 +1,11 @@
-// How one attention call is cut into tasks: pure planning, obeyed by CpuAttention.
+// Plans how one attention call is divided into tasks: pure functions, whose plan CpuAttention executes.
 //
-// Keys are attended in parts of kPartKeys positions from 0 on, whatever the batch: a row's parts are always
-// joined one after another in that order, so its result never depends on how the work was cut. A task owns
-// some heads of some tokens of one sequence. It joins its parts as it goes (long prompts, many sequences),
-// or, where that would leave threads idle, it does one part and leaves it to be joined by the token's
-// join (few decoding sequences with long contexts).
+// Keys are processed in parts of kPartKeys positions, beginning at position 0, regardless of the batch. The
+// partial results of a row are always added in the order of its parts, so a row's result never depends on how
+// the work was divided. A task owns some heads of some tokens of one sequence. Usually it adds up its parts
+// as it computes them (long prompts, many sequences). Where that would leave threads idle (few decoding
+// sequences with long contexts), parts are scattered: a task computes one part and stores its result, and a
+// later AttendJoin adds up the parts of the token.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,21 @@
 
 namespace numoe::execution {
 
-/// Positions of one part: long enough that joining costs little (a pass over a row's output), short enough
-/// that packed keys and values of GQA stay in a second-level cache (256 KB at 128 channels).
+/// Positions of one part: large enough that adding a part costs little (one pass over a row's output), small
+/// enough that packed keys and values of GQA stay in a second-level cache (256 KB at 128 channels).
 inline constexpr int kPartKeys = 512;
 /// Rows (heads of tokens) that share one pass over a packed part, so that scores stay in cache; a multiple of
-/// the matrix kernels' blocks of six.
+/// six, the block size of the matrix kernels.
 inline constexpr int kGroupRows = 96;
 
-/// Rows of a task at most: packing a part then costs a few percent of multiplying it.
+/// The most rows of a task; with this many, packing a part costs a few percent of multiplying by it.
 inline constexpr int kTaskRowsMax = 512;
 
 struct AttendShape {
   int heads = 0;
   int kv_heads = 1;
   int threads = 1;
-  int tasks_per_thread = 4;  // so that uneven ones balance
+  int tasks_per_thread = 4;  // more than one, so that tasks of unequal length are balanced
   int task_rows_max = kTaskRowsMax;
 };
 
@@ -39,7 +40,7 @@ struct TokenRun {
   int end = 0;
   int tokens() const { return end - begin; }
 };
-/// REQUIRES: a sequence's tokens lie beside each other, by position.
+/// Returns a run for each sequence. REQUIRES: a sequence's tokens are adjacent and ordered by position.
 std::vector<TokenRun> FindRuns(const StepLayout& layout);
 
 /// Tokens [token_begin, token_end) of the step, which belong to one sequence; heads [head_begin, head_end),
@@ -52,13 +53,13 @@ struct AttendTask {
   int head_end = 0;
   int part_begin = 0;
   int part_end = 0;
-  int scattered_parts = 0;  // 0: joins as it goes; otherwise the parts that the tokens' rows have room for
-  int64_t scattered = 0;    // row of the first token's first head's first part: [token][head][part]
+  int scattered_parts = 0;  // parts per row in the scattered results; 0: the task adds up its own parts
+  int64_t scattered = 0;    // the first row of the results [token][head][part], if they are scattered
 
   int rows() const { return (token_end - token_begin) * (head_end - head_begin); }
 };
 
-/// A token whose parts were scattered: [head][part] from row `scattered` on.
+/// A token whose parts were scattered: its results are [head][part], beginning with row `scattered`.
 struct AttendJoin {
   int token = 0;
   int parts = 0;
@@ -71,7 +72,7 @@ struct AttendPlan {
   int64_t scattered_rows = 0;
 };
 
-/// Of some of the step's runs. REQUIRES: shape.heads % shape.kv_heads == 0.
+/// Plans the attention of the given runs of a step. REQUIRES: shape.heads % shape.kv_heads == 0.
 AttendPlan PlanAttend(const StepLayout& layout, const std::vector<TokenRun>& runs, const AttendShape& shape);
 
 /// For logs and test failures.

@@ -1,10 +1,10 @@
 // CacheMemory: one cache of the CPU device (tensors.h), in BF16 or FP8.
 //
-// Laid out [layer][keys of head 0, of head 1, ..., values of head 0, ...][block][slot][channel]: what one
-// head reads of blocks beside each other is one stream. In FP8 (common/kernels/cache_row.h) the exponents of
-// a head's block follow its rows, [slot][group], up to a whole cache line, so that rows that are lines stay
-// lines. Written and read by the pool's threads, in operations that follow each other. Reserved once; rows
-// keep their place.
+// The layout is [layer][keys of head 0, of head 1, ..., values of head 0, ...][block][slot][channel], so a
+// head reads adjacent blocks as one stream. In FP8 (common/kernels/cache_row.h) the exponents of a head's
+// block, [slot][group], follow its rows and are padded to a whole cache line, so that rows of whole cache
+// lines stay aligned. The pool's threads write and read it, in operations that never overlap. The memory is
+// reserved once; rows never move.
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,10 +14,10 @@
 
 namespace numoe::execution {
 
-/// How the keys, or the values, of one head lie in a block.
+/// The layout of one head's keys, or of its values, in a block.
 struct CacheRowForm {
   int width = 0;
-  int coded = 0;  // values in FP8, the first ones
+  int coded = 0;  // the first `coded` values of a row are in FP8
   int groups = 0;
   size_t row_bytes = 0;
   size_t block_bytes = 0;
@@ -25,17 +25,18 @@ struct CacheRowForm {
 
 class CacheMemory {
  public:
-  /// A row's place, and that of its exponents (null in BF16). The next slots' follow, row_bytes and groups
-  /// further on, up to the end of the block.
+  /// The addresses of a row and of its exponents (null in BF16). Those of the next slot are row_bytes and
+  /// `groups` bytes further, up to the end of the block.
   struct Row {
     std::byte* values = nullptr;
     uint8_t* exponents = nullptr;
   };
 
   static uint64_t BytesOf(const CacheShape& shape, const KvCacheSize& size);
-  /// INVALID_ARGUMENT: FP8 beside BF16 in a row needs whole steps of 64 values.
+  /// INVALID_ARGUMENT: a row has both FP8 and BF16 values, but its FP8 part is not a multiple of 64 values.
   static absl::Status Check(const CacheShape& shape, const KvCacheSize& size);
-  /// Zeros that the kernel has yet to find pages for. RESOURCE_EXHAUSTED says how much it is.
+  /// Allocates zeroed memory whose pages the operating system provides at first touch. RESOURCE_EXHAUSTED
+  /// states how much was requested.
   absl::Status Reserve(const CacheShape& shape, const KvCacheSize& size);
 
   absl::Span<std::byte> bytes() const { return memory_.bytes(); }
@@ -43,7 +44,7 @@ class CacheMemory {
   int block_tokens() const { return size_.block_tokens; }
   const CacheRowForm& keys() const { return keys_; }
   const CacheRowForm& values() const { return values_; }
-  /// The key of `position` in the step's sequence `sequence`; `layer` is one of the cache's.
+  /// The key of `position` in the step's sequence `sequence`; `layer` is a layer of this cache.
   Row Key(const StepLayout& layout, int layer, int sequence, int position, int head) const {
     return At(keys_, Layer(layer) + static_cast<size_t>(head) * PlaneBytes(keys_), layout, sequence,
               position);

@@ -1,7 +1,7 @@
-// CachedPart: where the keys and values of one part of a sequence are in the cache.
+// CachedPart: the addresses of the keys and values of one part of a sequence in the cache.
 //
-// A part is kPartKeys positions (attend_plan.h); its rows are gathered by address, because blocks lie
-// anywhere. Owns no rows. One for each thread.
+// A part is kPartKeys positions (attend_plan.h); its rows are listed by address, because a sequence's blocks
+// are anywhere in the cache. Does not own the rows. Each thread has its own.
 #pragma once
 
 #include <array>
@@ -12,27 +12,27 @@
 
 namespace numoe::execution {
 
-/// At most kPartKeys rows of one form, by address.
+/// The addresses of at most kPartKeys rows of the same layout.
 struct RowList {
   std::array<const std::byte*, kPartKeys> rows;
-  std::array<const uint8_t*, kPartKeys> exponents;  // where some values are coded
+  std::array<const uint8_t*, kPartKeys> exponents;  // only valid if coded > 0
   int count = 0;
-  int coded = 0;  // values of a row in FP8, the first ones
+  int coded = 0;  // the first `coded` values of a row are in FP8
 
   void Clear(int coded_values);
-  /// `added` rows from `first` on, which lie one behind another.
+  /// Appends `added` consecutive rows, beginning with `first`.
   void Add(const CacheMemory::Row& first, const CacheRowForm& form, int added);
-  /// Rows [first, end), `width` values of each. Valid as long as the list is unchanged.
+  /// Returns the first `width` values of rows [first, end). Valid as long as the list is unchanged.
   CacheRows Part(int first, int end, int width) const;
 };
 
 struct CachedPart {
   RowList keys;
-  RowList values;  // empty where they are in the keys
+  RowList values;  // empty if the values are a part of the keys
 
   int count() const { return keys.count; }
-  /// Lists part `part` of the task's sequence as far as the task's last token sees it: cache head `head` of
-  /// `layer`.
+  /// Lists the rows of part `part` of the task's sequence, for cache head `head` of `layer`, up to the
+  /// position of the task's last token.
   void List(const CacheMemory& cache, const StepLayout& layout, const AttendTask& task, int layer, int head,
             int part);
 };

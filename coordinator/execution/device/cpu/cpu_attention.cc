@@ -9,14 +9,15 @@
 namespace numoe::execution {
 namespace {
 
-constexpr int kJoinHeads = 8;    // of one join task
-constexpr int kExpandRows = 64;  // latents that meet a head's matrices together: what a step of values holds
+constexpr int kJoinHeads = 8;  // of one join task
+// Latents that are multiplied by a head's matrices together: one step of 64 inputs of the packed values.
+constexpr int kExpandRows = 64;
 
-// Softmax writes its weights as BF16 or fp32, so these are the forms that attention has; rows for tiles are
-// those of kBf16.
-ActivationForm AttentionForm(Isa isa, int rows, Precision precision) {
-  const ActivationForm form = ChooseForm(isa, WeightFormat::kBf16, rows, precision);
-  return form == ActivationForm::kTiles ? ActivationForm::kBf16 : form;
+// Returns the format of queries and of softmax weights. Softmax writes only BF16 or fp32; rows of kTiles are
+// the same as those of kBf16.
+ActivationFormat AttentionFormat(Isa isa, int rows, Precision precision) {
+  const ActivationFormat format = ChooseActivationFormat(isa, WeightFormat::kBf16, rows, precision);
+  return format == ActivationFormat::kTiles ? ActivationFormat::kBf16 : format;
 }
 
 float* OutRow(const CpuAttention::Call& call, int token, int head) {
@@ -54,27 +55,27 @@ void CpuAttention::Attend(const Call& call, const AttendPlan& plan) {
   });
 }
 
-CpuAttention::Way CpuAttention::ChooseWay(const Call& call, const AttendTask& task) const {
-  if (call.expansion) return Way::kExpanded;
-  const ActivationForm form = AttentionForm(isa_, task.rows(), call.precision);
-  if (task.rows() <= kFewRowsMax && HasFewRows(isa_, form)) return Way::kAsTheyLie;
-  return task.rows() <= kGroupRows ? Way::kPanelByPanel : Way::kPacked;
+CpuAttention::AttentionPath CpuAttention::ChoosePath(const Call& call, const AttendTask& task) const {
+  if (call.expansion) return AttentionPath::kExpanded;
+  const ActivationFormat format = AttentionFormat(isa_, task.rows(), call.precision);
+  if (task.rows() <= kFewRowsMax && HasFewRows(isa_, format)) return AttentionPath::kUnpacked;
+  return task.rows() <= kGroupRows ? AttentionPath::kPanelByPanel : AttentionPath::kPacked;
 }
 
 void CpuAttention::RunTask(const Call& call, const AttendTask& task, Scratch& scratch) {
-  const Way way = ChooseWay(call, task);
-  const int group_tokens = way == Way::kAsTheyLie
+  const AttentionPath path = ChoosePath(call, task);
+  const int group_tokens = path == AttentionPath::kUnpacked
                                ? task.token_end - task.token_begin
                                : std::max(1, kGroupRows / (task.head_end - task.head_begin));
   for (int part = task.part_begin; part < task.part_end; ++part) {
     scratch.part.List(*call.cache, *call.layout, task, call.args.cache.layer,
                       call.expansion ? 0 : task.kv_head, part);
-    if (way == Way::kExpanded) ExpandPart(call, task.kv_head, scratch);
-    if (way == Way::kPacked) PackPart(call, scratch.part, scratch);
+    if (path == AttentionPath::kExpanded) ExpandPart(call, task.kv_head, scratch);
+    if (path == AttentionPath::kPacked) PackPart(call, scratch.part, scratch);
     for (int token = task.token_begin; token < task.token_end; token += group_tokens) {
       AttendGroup(call,
                   {.task = &task,
-                   .way = way,
+                   .path = path,
                    .part = part,
                    .keys = scratch.part.count(),
                    .token_begin = token,
@@ -112,7 +113,7 @@ std::byte* CpuAttention::ValueMatrix(const Call& call, int keys, Scratch& scratc
   return Reserve<std::byte>(scratch.values, PackedBytes(WeightFormat::kBf16, call.args.value_width, keys));
 }
 
-// One head's own keys and values of the part, packed.
+// Computes and packs one head's keys and values of the part.
 void CpuAttention::ExpandPart(const Call& call, int head, Scratch& scratch) {
   const auto keys = static_cast<size_t>(scratch.part.count());
   const auto key_width = static_cast<size_t>(call.args.key_width);
@@ -137,8 +138,8 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
   const PackedMatrix& key_up = (*call.expansion->keys)[static_cast<size_t>(head)];
   const PackedMatrix& value_up = (*call.expansion->values)[static_cast<size_t>(head)];
   const int latent = key_up.cols;
-  const ActivationForm form = ChooseForm(isa_, WeightFormat::kBf16, count, call.precision);
-  QuantisedRows rows{form, nullptr, rounded::RowBytes(form, latent), count};
+  const ActivationFormat format = ChooseActivationFormat(isa_, WeightFormat::kBf16, count, call.precision);
+  QuantisedRows rows{format, nullptr, quantised::RowBytes(format, latent), count};
   auto* row = Reserve<std::byte>(scratch.latents, static_cast<size_t>(count) * rows.stride);
   rows.data = row;
   const int rope = call.args.key_width - key_up.rows;
@@ -146,7 +147,7 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
   auto* wide = Reserve<uint16_t>(scratch.wide, static_cast<size_t>(cached.width));
   for (int i = 0; i < count; ++i, row += rows.stride) {
     WidenRow(isa_, cached, first + i, wide);
-    QuantiseBf16Row(isa_, form, wide, latent, row);
+    QuantiseBf16Row(isa_, format, wide, latent, row);
     std::copy_n(wide + latent, rope, own_keys + int64_t{i} * call.args.key_width + key_up.rows);
   }
   auto* outputs =
@@ -166,15 +167,15 @@ void CpuAttention::ExpandRows(const Call& call, int head, int first, int count, 
 
 void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& scratch) {
   const AttendArgs& args = call.args;
-  // Keys up to the last token's own; none: the part lies behind the whole group.
+  // The number of keys up to the last token's own position; zero or less if the whole part follows the group.
   const int reach =
       call.layout->positions[static_cast<size_t>(group.token_end - 1)] + 1 - group.part * kPartKeys;
   if (reach <= 0) return;
   const int limit = std::min(reach, group.keys);
-  const ActivationForm form = AttentionForm(isa_, group.rows(), call.precision);
+  const ActivationFormat format = AttentionFormat(isa_, group.rows(), call.precision);
   const auto count = static_cast<size_t>(group.rows());
-  QuantisedRows queries{form, nullptr, rounded::RowBytes(form, args.key_width), group.rows()};
-  QuantisedRows weights{form, nullptr, rounded::RowBytes(form, kPartKeys), group.rows()};
+  QuantisedRows queries{format, nullptr, quantised::RowBytes(format, args.key_width), group.rows()};
+  QuantisedRows weights{format, nullptr, quantised::RowBytes(format, kPartKeys), group.rows()};
   auto* query = Reserve<std::byte>(scratch.queries, count * queries.stride);
   auto* weight = Reserve<std::byte>(scratch.weights, count * weights.stride);
   auto* scores = Reserve<float>(scratch.scores, count * kPartKeys);
@@ -183,10 +184,10 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
   weights.data = weight;
   for (int r = 0; r < group.rows(); ++r, query += queries.stride) {
     const float* row = call.query + (int64_t{group.token(r)} * args.heads + group.head(r)) * args.key_width;
-    QuantiseRow(isa_, form, row, args.key_width, query);
+    QuantiseRow(isa_, format, row, args.key_width, query);
   }
   ScoreKeys(call, group, queries, limit, scores, scratch);
-  WeighKeys(call, group, scores, form, weight, scratch);
+  WeighKeys(call, group, scores, format, weight, scratch);
   AddValues(call, group, weights, context, scratch);
   KeepGroup(call, group, context, scratch);
 }
@@ -194,7 +195,7 @@ void CpuAttention::AttendGroup(const Call& call, const Group& group, Scratch& sc
 void CpuAttention::ScoreKeys(const Call& call, const Group& group, const QuantisedRows& queries, int limit,
                              float* scores, Scratch& scratch) const {
   const int width = call.args.key_width;
-  if (group.way == Way::kAsTheyLie) {
+  if (group.path == AttentionPath::kUnpacked) {
     return ScoreFewRows(isa_, {.cache = Keys(call, scratch.part),
                                .x = queries.data,
                                .x_stride = queries.stride,
@@ -203,18 +204,19 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const Quantis
                                .y_stride = kPartKeys});
   }
   std::byte* matrix = KeyMatrix(call, group.keys, scratch);
-  // Keys are the outputs of their matrix: fewer of them are its beginning.
+  // Keys are the outputs of their matrix, so the first `limit` keys are the beginning of the matrix.
   QuantisedProduct product{.weight = {WeightFormat::kBf16, limit, width, matrix},
                            .row_end = limit,
                            .x = queries,
                            .y = scores,
                            .y_stride = kPartKeys};
-  if (group.way != Way::kPanelByPanel) return Multiply(isa_, product);
+  if (group.path != AttentionPath::kPanelByPanel) return Multiply(isa_, product);
   for (int key = 0; key < limit; key += kPanelRows) {
     product.row_begin = key;
     product.row_end = std::min(key + kPanelRows, limit);
     product.y = scores + key;
-    // Rows that follow in the cache often lie together: the next panel's come while this one is multiplied.
+    // The next rows are often contiguous in the cache: the kernel prefetches the next panel's rows while it
+    // multiplies this one.
     if (product.row_end < limit) product.next = scratch.part.keys.rows[static_cast<size_t>(product.row_end)];
     PackKeys(isa_, scratch.part.keys.Part(key, product.row_end, width),
              matrix + PackedBytes(WeightFormat::kBf16, key, width));
@@ -225,7 +227,7 @@ void CpuAttention::ScoreKeys(const Call& call, const Group& group, const Quantis
 void CpuAttention::AddValues(const Call& call, const Group& group, const QuantisedRows& weights,
                              float* context, Scratch& scratch) const {
   const int width = call.args.value_width;
-  if (group.way == Way::kAsTheyLie) {
+  if (group.path == AttentionPath::kUnpacked) {
     return WeighFewRows(isa_, {.cache = Values(call, scratch.part),
                                .x = weights.data,
                                .x_stride = weights.stride,
@@ -234,7 +236,7 @@ void CpuAttention::AddValues(const Call& call, const Group& group, const Quantis
                                .y_stride = width});
   }
   std::byte* matrix = ValueMatrix(call, group.keys, scratch);
-  if (group.way == Way::kPanelByPanel) PackValues(isa_, Values(call, scratch.part), matrix);
+  if (group.path == AttentionPath::kPanelByPanel) PackValues(isa_, Values(call, scratch.part), matrix);
   Multiply(isa_, {.weight = {WeightFormat::kBf16, width, group.keys, matrix},
                   .row_end = width,
                   .x = weights,
@@ -242,10 +244,11 @@ void CpuAttention::AddValues(const Call& call, const Group& group, const Quantis
                   .y_stride = width});
 }
 
-// Softmax of each row over the keys up to its own position; rows before the part get no weights.
-void CpuAttention::WeighKeys(const Call& call, const Group& group, const float* scores, ActivationForm form,
-                             std::byte* weights, Scratch& scratch) {
-  const size_t stride = rounded::RowBytes(form, kPartKeys);
+// Computes each row's softmax over the keys up to its own position. Rows whose position is before the part
+// get no weights.
+void CpuAttention::WeighKeys(const Call& call, const Group& group, const float* scores,
+                             ActivationFormat format, std::byte* weights, Scratch& scratch) {
+  const size_t stride = quantised::RowBytes(format, kPartKeys);
   scratch.sums.assign(static_cast<size_t>(group.rows()), {});
   for (int r = 0; r < group.rows(); ++r, weights += stride, scores += kPartKeys) {
     const int valid =
@@ -258,7 +261,7 @@ void CpuAttention::WeighKeys(const Call& call, const Group& group, const float* 
                                                           .valid = std::min(valid, group.keys),
                                                           .count = group.keys,
                                                           .scale = call.args.scale,
-                                                          .form = form,
+                                                          .format = format,
                                                           .weights = weights});
   }
 }
@@ -296,10 +299,10 @@ void CpuAttention::JoinToken(const Call& call, const AttendJoin& join, int head_
   }
 }
 
-// Adds a part to what a row has so far; the first part is what it has.
+// Adds a part's result to a row's result so far; the first part is copied.
 void CpuAttention::Join(float* out, SoftmaxPart& total, const float* part, const SoftmaxPart& weight,
                         int width) const {
-  if (weight.sum == 0) return;  // behind the row's position
+  if (weight.sum == 0) return;  // the part follows the row's position
   if (total.sum == 0) {
     std::copy_n(part, width, out);
     total = weight;

@@ -22,11 +22,11 @@ namespace numoe::execution {
 
 struct CpuDeviceOptions {
   int step_tokens_max = 2048;                // rows of every activation tensor
-  std::vector<int> cpus;                     // one thread each; the first is the calling thread's
-  std::optional<Isa> isa;                    // nullopt: the best that this CPU has
+  std::vector<int> cpus;                     // one thread for each; the calling thread runs on the first
+  std::optional<Isa> isa;                    // the best that this CPU supports if nullopt
   Precision precision = Precision::kFast;    // of activations in products with weights
-  std::optional<WeightFormat> dense_format;  // of dense matrices; nullopt: as published
-  bool measure_only = false;                 // may load models, but run none
+  std::optional<WeightFormat> dense_format;  // of dense matrices; the published format if nullopt
+  bool measure_only = false;                 // may load models, but cannot run them
 };
 
 class CpuDevice final : public Device {

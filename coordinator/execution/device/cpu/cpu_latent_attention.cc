@@ -8,7 +8,7 @@
 namespace numoe::execution {
 namespace {
 
-// The sizes of a call, which CHECKs that its tensors have them.
+// Returns the sizes of a call, and CHECKs that its tensors have them.
 LatentShape ShapeOf(const CpuLatentAttention::Call& call) {
   const LatentAttendArgs& args = call.args;
   const CacheRow& row = call.cache->shape().row;
@@ -60,7 +60,7 @@ void CpuLatentAttention::AttendAbsorbed(const Call& call, const LatentPlan& plan
                         {call.out, call.args.out.cols, shape.value}, call.precision);
 }
 
-// absorbed = W_UK^T q_nope, then q_rope.
+// Writes absorbed = [W_UK^T q_nope, q_rope].
 void CpuLatentAttention::AbsorbQueries(const Call& call, const LatentPlan& plan) {
   const LatentShape shape = ShapeOf(call);
   const HeadRows<const float> query{call.query, call.args.query.cols, shape.nope + shape.rope};

@@ -1,9 +1,10 @@
 // CpuLatentAttention: multi-head latent attention on the CPU, in absorbed or expanded form per sequence
 // (latent_plan.h says which).
 //
-// Absorbed, queries are multiplied by W_UK^T and attend to the cached latents, which all heads share, and
-// W_UV is applied to what comes out. Expanded, each head's keys and values are made from the latents as they
-// are attended to. Source: https://arxiv.org/abs/2405.04434. One thread, the engine's; uses the pool.
+// In absorbed form, queries are multiplied by W_UK^T and attend to the cached latents, which all heads share;
+// the result is multiplied by W_UV. In expanded form, each head's keys and values are computed from the
+// latents part by part during attention. Source: https://arxiv.org/abs/2405.04434. One thread, the engine's;
+// uses the pool.
 #pragma once
 
 #include <vector>
@@ -19,7 +20,7 @@ class CpuLatentAttention {
   CpuLatentAttention(CpuAttention& attention, CpuLinear& linear, ThreadPool& pool)
       : attention_(attention), linear_(linear), pool_(pool) {}
 
-  /// Rows of the layout, from its first one on.
+  /// One attention call for all rows of the layout.
   struct Call {
     const StepLayout* layout = nullptr;
     const CacheMemory* cache = nullptr;
@@ -33,7 +34,7 @@ class CpuLatentAttention {
     float* out = nullptr;                                     // [rows, heads * value]
     Precision precision = Precision::kFast;
   };
-  /// Which rows of the call attend in which form: the same for all layers of the call's cache.
+  /// Chooses the form in which each row of the call attends; the plan is valid for all layers of its cache.
   LatentPlan Plan(const Call& call) const;
   void Attend(const Call& call, const LatentPlan& plan);
 

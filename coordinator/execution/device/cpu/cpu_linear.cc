@@ -10,9 +10,9 @@
 namespace numoe::execution {
 namespace {
 
-// Weights of one task at most: enough to stream.
+// The most bytes of weights of one task: enough for efficient streaming.
 constexpr CutLimits kTaskBytes{.task_cost_max = 256 << 10};
-// Rows that a gate's panel is multiplied by together.
+// The number of rows that are multiplied by a gate's panel together.
 constexpr int kGateRows = 64;
 
 }  // namespace
@@ -21,11 +21,11 @@ class CpuLinear::Inputs {
  public:
   Inputs(CpuLinear& linear, const FloatRows& in) : linear_(linear), in_(in) {}
 
-  QuantisedRows In(ActivationForm form) {
-    if (IsPlainFp32(form, in_.cols)) return PlainRows(form, in_.data, in_.cols, in_.count);
-    std::vector<std::byte>& bytes = linear_.inputs_[static_cast<size_t>(form)];
-    QuantisedMemory rows{.form = form, .cols = in_.cols, .count = in_.count};
-    bool& made = made_[static_cast<size_t>(form)];
+  QuantisedRows In(ActivationFormat format) {
+    if (IsPlainFp32(format, in_.cols)) return PlainRows(format, in_.data, in_.cols, in_.count);
+    std::vector<std::byte>& bytes = linear_.inputs_[static_cast<size_t>(format)];
+    QuantisedMemory rows{.format = format, .cols = in_.cols, .count = in_.count};
+    bool& made = made_[static_cast<size_t>(format)];
     if (!made && bytes.size() < rows.bytes()) bytes.resize(rows.bytes());
     rows.data = bytes.data();
     if (!made)
@@ -35,13 +35,13 @@ class CpuLinear::Inputs {
   }
   QuantisedRows For(const PackedMatrix& weight, Precision precision) {
     NUMOE_CHECK_EQ(weight.cols, in_.cols);
-    return In(ChooseForm(linear_.isa_, weight.format, in_.count, precision));
+    return In(ChooseActivationFormat(linear_.isa_, weight.format, in_.count, precision));
   }
 
  private:
   CpuLinear& linear_;
   const FloatRows in_;
-  std::array<bool, kActivationForms> made_ = {};
+  std::array<bool, kActivationFormats> made_ = {};
 };
 
 CpuLinear::CpuLinear(Isa isa, ThreadPool& pool)
@@ -53,7 +53,7 @@ float* CpuLinear::Sums(int thread, size_t count) {
   return sums.data();
 }
 
-// Appends tasks for `rows` outputs whose panels have `panel_bytes` each.
+// Appends tasks for `rows` outputs whose panels have `panel_bytes` bytes each.
 void CpuLinear::CutTasks(int product, int rows, size_t panel_bytes, RowCutter& cutter) {
   for (int begin = 0; begin < rows;) {
     const int end = cutter.NextEnd(begin, rows, {.cost = panel_bytes});
@@ -139,10 +139,10 @@ void CpuLinear::MultiplyGated(const FloatRows& in, const PackedMatrix& gate, con
 void CpuLinear::MultiplyGate(const FloatRows& in, const PackedMatrix& weight, float* out) {
   NUMOE_CHECK_EQ(weight.cols, in.cols);
   // Among the forms for products with BF16 weights only kFp32 and kFloat keep the activations exact.
-  const ActivationForm fast = ChooseForm(isa_, WeightFormat::kBf16, in.count, Precision::kBf16);
+  const ActivationFormat fast = ChooseActivationFormat(isa_, WeightFormat::kBf16, in.count, Precision::kBf16);
   Inputs inputs(*this, in);
   const QuantisedRows all =
-      inputs.In(fast == ActivationForm::kFp32 ? ActivationForm::kFp32 : ActivationForm::kFloat);
+      inputs.In(fast == ActivationFormat::kFp32 ? ActivationFormat::kFp32 : ActivationFormat::kFloat);
   const int experts = weight.rows, panels = TasksFor(experts, kPanelRows);
   pool_.Run(panels * TasksFor(in.count, kGateRows), [&](int task, int) {
     const int first = task / panels * kGateRows;
@@ -164,8 +164,8 @@ void CpuLinear::MultiplyHeads(absl::Span<const PackedMatrix> heads, absl::Span<c
     const TokenRun& run = runs[static_cast<size_t>(task) / heads.size()];
     const int h = task % static_cast<int>(heads.size());
     const PackedMatrix& weight = heads[static_cast<size_t>(h)];
-    const ActivationForm form = ChooseForm(isa_, weight.format, run.tokens(), precision);
-    QuantisedMemory x{.form = form, .cols = weight.cols, .count = run.tokens()};
+    const ActivationFormat format = ChooseActivationFormat(isa_, weight.format, run.tokens(), precision);
+    QuantisedMemory x{.format = format, .cols = weight.cols, .count = run.tokens()};
     x.data = reinterpret_cast<std::byte*>(Sums(thread, x.bytes() / sizeof(float)));
     for (int row = 0; row < x.count; ++row) x.Write(isa_, row, in.at(run.begin + row, h));
     numoe::Multiply(isa_, {.weight = weight,

@@ -13,7 +13,7 @@
 namespace numoe::execution {
 namespace {
 
-// The plan for a cache's layers, perhaps not made yet.
+// Returns the slot of the plan for a cache's layers, which is empty if the plan was not made yet.
 template <typename Plan>
 std::optional<Plan>& PlanOf(std::vector<std::optional<Plan>>& plans, CachePlace place) {
   const auto cache = static_cast<size_t>(place.cache);
@@ -36,11 +36,12 @@ class CpuOperations final : public Operations {
   void Route(Rows rows, const Gate& gate, const GateParams& params, Tensor in, RouteTable routes) override;
 
  private:
-  // Rows that attend together, as a layout of their own, and how they do it.
+  // Rows that attend together, their layout, and their plans of attention.
   struct AttendPart {
     const StepLayout* layout = nullptr;
-    StepLayout slice;  // the layout, where that is a half
-    // By cache: all its layers attend alike, so the first one plans for them.
+    StepLayout slice;  // the layout of a half; unused for the whole step
+    // Indexed by cache: all layers of a cache attend in the same way, so the first one makes the plan for
+    // them.
     std::vector<std::optional<AttendPlan>> attend_plans;
     std::vector<std::optional<LatentPlan>> latent_plans;
   };
@@ -74,9 +75,9 @@ CpuOperations::CpuOperations(const StepLayout& layout, const CpuParts& parts)
 Precision CpuOperations::precision() const { return EffectivePrecision(parts_.precision, layout_.exact); }
 
 CpuOperations::AttendPart& CpuOperations::PartOf(Rows rows) {
-  NUMOE_CHECK(rows.set != RowSet::kLogits) << "rows of logits attend to nothing";
+  NUMOE_CHECK(rows.set != RowSet::kLogits) << "rows of logits cannot attend";
   AttendPart& part = attend_parts_[static_cast<size_t>(rows.set)];
-  NUMOE_CHECK(part.layout != nullptr) << "the step is not cut in halves";
+  NUMOE_CHECK(part.layout != nullptr) << "the step is not divided into halves";
   NUMOE_CHECK_EQ(part.layout->rows(), rows.count);
   return part;
 }
@@ -132,7 +133,8 @@ void CpuOperations::GatedLinear(Rows rows, Tensor in, const GatedMatrix& matrice
                               {parts_.store.Row(out, rows.first), out.cols}, precision());
 }
 
-// Cosines, then sines, of every token's angles: once a step, for all rows, layers and heads.
+// Computes the cosines, then the sines, of every token's angles, once per step for all rows, layers and
+// heads.
 const float* CpuOperations::PlanCosSin(const RopeTable& table) {
   const auto id = static_cast<size_t>(table.id);
   if (parts_.cos_sin.size() <= id) parts_.cos_sin.resize(id + 1);
@@ -145,7 +147,7 @@ const float* CpuOperations::PlanCosSin(const RopeTable& table) {
   ForRowsOf(all(), [&](int t) {
     float* row = &values[static_cast<size_t>(t) * 2 * pairs];
     for (size_t i = 0; i < pairs; ++i) {
-      // fp64: an fp32 product of position and frequency is off by up to 0.01 rad at 256k positions.
+      // fp64, since an fp32 product of position and frequency is off by up to 0.01 rad at 256k positions.
       const double angle = static_cast<double>(layout_.positions[static_cast<size_t>(t)]) * rope.inverse[i];
       row[i] = static_cast<float>(std::cos(angle)) * rope.multiplier;
       row[pairs + i] = static_cast<float>(std::sin(angle)) * rope.multiplier;

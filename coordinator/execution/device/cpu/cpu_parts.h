@@ -1,7 +1,7 @@
-// CpuParts: what a step in host memory computes with.
+// CpuParts: the parts of the CPU device that a step uses.
 //
-// The CPU device owns all of it (cpu_device.h) and lends it to one step at a time; scratch is reused from
-// step to step. Everything outlives the step. One thread, the engine's.
+// The CPU device (cpu_device.h) owns all of them and lends them to one step at a time; scratch is reused by
+// the next step. Everything outlives the step. One thread, the engine's.
 #pragma once
 
 #include <vector>
@@ -26,7 +26,7 @@ struct CpuParts {
   CpuLatentAttention& latent_attention;
   std::vector<float>& gate_logits;           // scratch, [rows, experts]
   std::vector<std::vector<float>>& cos_sin;  // scratch by rope table, [rows][cosines, then sines]
-  ExpertBackend* experts = nullptr;          // null: no step has routed experts
+  ExpertBackend* experts = nullptr;          // null if no step has routed experts
 };
 
 }  // namespace numoe::execution

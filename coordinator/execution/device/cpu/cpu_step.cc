@@ -23,8 +23,9 @@ CpuStep::CpuStep(const StepLayout& layout, const CpuParts& parts)
       parts_(parts),
       layer_rows_(LayerRows(layout)),
       operations_(MakeCpuOperations(layout, parts)) {
-  NUMOE_CHECK(!parts.store.measures_only()) << "nothing was loaded";
-  NUMOE_CHECK(layout.samples.empty()) << "this device draws no tokens";
+  NUMOE_CHECK(!parts.store.measures_only())
+      << "a device that only measures has no weights to run a step with";
+  NUMOE_CHECK(layout.samples.empty()) << "the CPU device draws no tokens, so a layout must not have samples";
 }
 
 absl::Span<float> CpuStep::SpanOf(Rows rows, Tensor tensor) const {
@@ -33,13 +34,14 @@ absl::Span<float> CpuStep::SpanOf(Rows rows, Tensor tensor) const {
 }
 
 absl::Status CpuStep::Send(const RoutedRows& work, Tensor /*residual*/) {
-  NUMOE_CHECK(parts_.experts != nullptr) << "ConnectExperts comes before the first step with routed experts";
+  NUMOE_CHECK(parts_.experts != nullptr)
+      << "ConnectExperts must be called before the first step with routed experts";
   return parts_.experts->Start(
       {.layer = work.layer,
        .tokens = work.rows.count,
        .experts_per_token = work.routes.experts_per_token,
        .deferred_experts = layout_.deferred_experts,
-       .exact = layout_.exact,
+       .batch_invariant = layout_.exact,
        .hidden = SpanOf(work.rows, work.in),
        .experts = parts_.store.RouteExperts(work.routes, work.rows.first, work.rows.count),
        .weights = parts_.store.RouteWeights(work.routes, work.rows.first, work.rows.count)});

@@ -1,7 +1,8 @@
 // CpuStep: one forward pass in host memory.
 //
-// Its arithmetic is in cpu_operations.h; the routed work's rows are handed to the backend where they are. A
-// step in halves computes one of them while the workers have the other. One thread, the engine's.
+// Its arithmetic is in cpu_operations.h; the backend reads the rows of routed work directly from the tensors.
+// A step in halves computes one of them while the workers compute the experts of the other. One thread, the
+// engine's.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,9 @@ class CpuStep final : public Step {
  public:
   CpuStep(const StepLayout& layout, const CpuParts& parts);
 
-  StepWay way() const override { return layout_.second_half > 0 ? StepWay::kHalves : StepWay::kWhole; }
+  ExpertExecution expert_execution() const override {
+    return layout_.second_half > 0 ? ExpertExecution::kHalves : ExpertExecution::kWhole;
+  }
   Rows all() const override { return {RowSet::kAll, 0, layout_.rows()}; }
   absl::Span<const Rows> parts() const override { return layer_rows_; }
   Operations& ops() override { return *operations_; }
@@ -24,7 +27,7 @@ class CpuStep final : public Step {
   absl::StatusOr<StepOutput> ReadLogits(Rows rows, Tensor logits) override;
 
  private:
-  void Stage(const RoutedRows&) override {}  // what goes out is in the tensors already
+  void Stage(const RoutedRows&) override {}  // the data to send is in the tensors already
   absl::Status Send(const RoutedRows& work, Tensor residual) override;
   absl::Status Add(const RoutedRows& work, Tensor residual) override;
   absl::Status AddDeferred(const RoutedRows& work, Tensor residual) override;

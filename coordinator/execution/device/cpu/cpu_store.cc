@@ -10,7 +10,7 @@
 namespace numoe::execution {
 namespace {
 
-// One task of touching memory: one page of the largest kind that is usual.
+// The bytes of one task that touches memory: a huge page of the usual size.
 constexpr size_t kTouchBytes = 2u << 20;
 
 }  // namespace
@@ -26,7 +26,7 @@ absl::StatusOr<NodeMemory> CpuStore::CopyOf(absl::Span<const std::byte> bytes) {
   return memory;
 }
 
-// On the pool: pages come to lie where the threads are that will use them.
+// Touches the memory on the pool's threads, so that pages are allocated near the threads that will use them.
 void CpuStore::Touch(absl::Span<std::byte> memory) {
   pool_.Run(static_cast<int>((memory.size() + kTouchBytes - 1) / kTouchBytes), [&](int task, int) {
     const absl::Span<std::byte> part = memory.subspan(static_cast<size_t>(task) * kTouchBytes, kTouchBytes);
@@ -36,7 +36,7 @@ void CpuStore::Touch(absl::Span<std::byte> memory) {
 
 DeviceMemory CpuStore::memory() const {
   DeviceMemory memory = memory_;
-  // What the largest step makes grow: its widest tensor in the form in which it meets weights, and the gate's
+  // Scratch that grows to the largest step: its widest tensor as quantised activations, and the gate's
   // logits.
   memory.scratch += static_cast<uint64_t>(options_.step_tokens_max) *
                     static_cast<uint64_t>(widest_ + gate_experts_) * sizeof(float);
@@ -190,7 +190,7 @@ absl::Status CpuStore::ReserveKvCache(const KvCacheSize& size) {
   for (const CacheShape& shape : cache_shapes_) RETURN_IF_ERROR(CacheMemory::Check(shape, size));
   memory_.kv_cache = KvCacheBytes(size);
   if (options_.measure_only) return absl::OkStatus();
-  NUMOE_CHECK(caches_.empty()) << "caches are reserved once";
+  NUMOE_CHECK(caches_.empty()) << "caches can be reserved only once";
   for (const CacheShape& shape : cache_shapes_) {
     RETURN_IF_ERROR(caches_.emplace_back().Reserve(shape, size));
     Touch(caches_.back().bytes());

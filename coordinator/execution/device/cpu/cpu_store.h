@@ -1,9 +1,9 @@
-// CpuStore: what a model keeps in host memory: packed weights, tensors and the KV cache.
+// CpuStore: a model's data in host memory: packed weights, tensors and the KV cache.
 //
-// Dense weights are packed for the matrix kernels in their published format, or in another that was asked
-// for; the halves of kv_b_proj and the gates stay BF16 and exact. Tensors are fp32. One that only measures
-// stores nothing and counts what a model would take. Filled by the engine's thread; steps only read it, but
-// write to its tensors and its cache.
+// Dense weights are packed for the matrix kernels in their published format, or in another format that was
+// requested; the halves of kv_b_proj and the gates stay BF16 and exact. Tensors are fp32. A store that only
+// measures stores nothing and counts the memory that a model would need. Filled by the engine's thread; steps
+// only write to its tensors and its cache.
 #pragma once
 
 #include <optional>
@@ -22,22 +22,22 @@ class CpuStore final : public DeviceStore {
  public:
   struct Options {
     int step_tokens_max = 0;                   // rows of every tensor
-    std::optional<WeightFormat> dense_format;  // nullopt: as published
+    std::optional<WeightFormat> dense_format;  // the published format if nullopt
     bool measure_only = false;
   };
   struct RopeAngles {
     std::vector<float> inverse;  // [dim / 2], radians per position
-    float multiplier = 1.0f;     // of cosine and sine
+    float multiplier = 1.0f;     // factor of cosine and sine
     RopeLayout layout = RopeLayout::kInterleaved;
   };
   struct StoredGate {
     NodeMemory memory;
-    PackedMatrix packed;        // BF16 if that loses nothing; otherwise without data, and ...
-    std::vector<float> weight;  // ... [experts, hidden] as it is
+    PackedMatrix packed;        // BF16 if that is exact; otherwise without data, and `weight` is used
+    std::vector<float> weight;  // [experts, hidden] in fp32, or empty
     std::vector<float> bias;    // [experts] or empty
   };
 
-  /// `pool` outlives the store: its threads touch the memory that they will use.
+  /// `pool` must outlive the store. Its threads touch the memory first that they will use.
   CpuStore(const Options& options, ThreadPool& pool) : options_(options), pool_(pool) {}
 
   Tensor NewTensor(int cols, TensorUse use = TensorUse::kActivation, int rows = 0) override;
@@ -59,13 +59,13 @@ class CpuStore final : public DeviceStore {
   int step_tokens_max() const { return options_.step_tokens_max; }
   bool measures_only() const { return options_.measure_only; }
 
-  /// Row `row` of the tensor, [tensor.cols] and as many rows after it as the tensor has.
+  /// Row `row` of the tensor, [tensor.cols], followed by the tensor's later rows.
   float* Row(Tensor tensor, int row) const {
     NUMOE_DCHECK(static_cast<size_t>(tensor.id) < tensors_.size());
     return reinterpret_cast<float*>(tensors_[static_cast<size_t>(tensor.id)].data()) +
            int64_t{row} * tensor.cols;
   }
-  /// The first window of that row.
+  /// The window of `head` in that row.
   float* Window(const HeadView& view, int row, int head) const {
     return Row(view.tensor, row) + int64_t{head} * view.stride + view.offset;
   }
@@ -82,10 +82,10 @@ class CpuStore final : public DeviceStore {
   const float* vector(const Vector& v) const { return vectors_.at(static_cast<size_t>(v.id)).data(); }
   const RopeAngles& rope(const RopeTable& r) const { return ropes_.at(static_cast<size_t>(r.id)); }
   const StoredGate& gate(const Gate& g) const { return gates_.at(static_cast<size_t>(g.id)); }
-  /// The routes of `count` rows from `row` on, [count, experts_per_token].
+  /// The routes of `count` rows, beginning with `row`: [count, experts_per_token].
   absl::Span<ExpertId> RouteExperts(RouteTable table, int row, int count);
   absl::Span<float> RouteWeights(RouteTable table, int row, int count);
-  /// Cache `id` of NewCache's. REQUIRES: its memory is reserved.
+  /// The cache for which NewCache returned `id`. REQUIRES: its memory is reserved.
   const CacheMemory& cache(int id) const {
     NUMOE_CHECK(0 <= id && static_cast<size_t>(id) < caches_.size()) << "cache " << id;
     return caches_[static_cast<size_t>(id)];
@@ -116,8 +116,8 @@ class CpuStore final : public DeviceStore {
   const Options options_;
   ThreadPool& pool_;
   DeviceMemory memory_;
-  int widest_ = 0;        // tensor
-  int gate_experts_ = 0;  // of the gate with most
+  int widest_ = 0;        // columns of the widest tensor
+  int gate_experts_ = 0;  // experts of the largest gate
   std::vector<NodeMemory> tensors_;
   std::vector<StoredMatrix> matrices_;
   std::vector<std::pair<Matrix, Matrix>> gated_;  // gate, up
@@ -128,7 +128,7 @@ class CpuStore final : public DeviceStore {
   std::vector<StoredGate> gates_;
   std::vector<StoredRoutes> routes_;
   std::vector<CacheShape> cache_shapes_;
-  std::vector<CacheMemory> caches_;  // of these shapes
+  std::vector<CacheMemory> caches_;  // one for each shape
 };
 
 }  // namespace numoe::execution

@@ -1,7 +1,7 @@
 // How the CPU device splits its work over the rows of a step.
 //
-// Every operation is split by output, so a row's result never depends on the number of threads. Small runs of
-// rows are one task, because handing out a task costs about a microsecond.
+// Every operation is divided by output, so a row's result never depends on the number of threads. Small runs
+// of rows are one task, because starting a task costs about a microsecond.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr int kTaskRows = 8;
 
 inline int TasksFor(int rows, int per_task) { return (rows + per_task - 1) / per_task; }
 
-/// Calls body(row) for each row of `run`, on the pool where there are many.
+/// Calls body(row) for each row of `run`, in tasks of kTaskRows rows on the pool.
 inline void ForRows(ThreadPool& pool, TokenRun run, absl::FunctionRef<void(int row)> body) {
   pool.Run(TasksFor(run.tokens(), kTaskRows), [&](int task, int) {
     const int begin = run.begin + task * kTaskRows;

@@ -3,12 +3,13 @@
 namespace numoe::execution {
 namespace {
 
-// Shorter runs are never worth it, and stay in the form that decoding has.
+// Shorter runs are never worth expanding, and use the absorbed form as decoding does.
 constexpr int kExpandedTokensMin = 16;
-// Tokens that one expansion of a sequence's keys and values serves; more would need more memory for scores.
+// The most tokens that share one expansion of a sequence's keys and values; more would need more memory for
+// scores.
 constexpr int kExpandedTokensMax = 4096;
 
-// Pairs of a token and a position that it attends to.
+// The number of pairs of a token and a position that it attends to.
 double Pairs(const StepLayout& layout, const TokenRun& run) {
   const double first = layout.positions[static_cast<size_t>(run.begin)] + 1;
   const double last = layout.positions[static_cast<size_t>(run.end - 1)] + 1;
@@ -47,7 +48,8 @@ LatentPlan PlanLatent(const StepLayout& layout, const LatentShape& shape) {
   }
   plan.absorbed =
       PlanAttend(layout, absorbed, {.heads = shape.heads, .kv_heads = 1, .threads = shape.threads});
-  // A head's expansion is the larger part of its task: cut by heads alone where that is enough.
+  // A head's expansion is the larger part of its task, so tasks are divided by heads alone where that
+  // suffices.
   plan.expanded = PlanAttend(layout, expanded,
                              {.heads = shape.heads,
                               .kv_heads = shape.heads,

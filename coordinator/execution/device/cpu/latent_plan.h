@@ -1,11 +1,12 @@
-// Which sequences of a step attend in absorbed and which in expanded form, for multi-head latent attention:
-// pure planning, obeyed by CpuLatentAttention.
+// Plans which sequences of a step attend in absorbed and which in expanded form, for multi-head latent
+// attention: pure functions, whose plan CpuLatentAttention executes.
 //
-// Absorbed, W_UK goes into each query and attention runs over the latents themselves, shared by all heads:
-// many operations for each query and position, none for a position alone; decoding. Expanded, each head's
-// keys and values are made from the latents of a sequence's positions first: a third of the operations for
-// each query and position, but heads * (nope + value) * latent for every position, however few queries there
-// are; prompts. Whichever is fewer operations is taken.
+// In absorbed form, each query is multiplied by W_UK and attention runs over the latents themselves, which
+// all heads share: many operations per query and position, but none per position alone. That suits decoding.
+// In expanded form, each head's keys and values are first computed from the latents of a sequence's
+// positions: a third of the operations per query and position, but in addition heads * (nope + value) *
+// latent per position, however few queries there are. That suits prompts. The form with fewer operations is
+// used.
 #pragma once
 
 #include <vector>
@@ -17,21 +18,21 @@ namespace numoe::execution {
 
 struct LatentShape {
   int heads = 0;
-  int nope = 0;    // channels of a query head that meet W_UK c
-  int rope = 0;    // channels that meet the shared rotated key
+  int nope = 0;    // channels of a query head that are multiplied by W_UK c
+  int rope = 0;    // channels of a query head that are multiplied by the shared rotated key
   int value = 0;   // channels of a head's value
   int latent = 0;  // channels of c
   int threads = 1;
-  bool may_expand = true;  // false: absorbed always, so that a token's bits do not hang on its step
+  bool may_expand = true;  // false: always absorbed, so that a token's bits do not depend on its step
 };
 
 struct LatentPlan {
-  std::vector<TokenRun> absorbed_tokens;  // runs beside each other as one
+  std::vector<TokenRun> absorbed_tokens;  // adjacent runs are merged
   AttendPlan absorbed;
   AttendPlan expanded;
 };
 
-/// Multiplications of one head for a run's tokens, either way.
+/// Return the number of multiplications of one head for a run's tokens, in each form.
 double AbsorbedOperations(const StepLayout& layout, const TokenRun& run, const LatentShape& shape);
 double ExpandedOperations(const StepLayout& layout, const TokenRun& run, const LatentShape& shape);
 

@@ -1,7 +1,7 @@
-// What an allocation takes of a card, so that a plan counts what the driver will: large ones are whole pages
-// of 2 MiB, small ones share pages in pieces of 512 bytes. That is how cudaMalloc behaves on every card since
-// Pascal, nowhere promised; a plan that counted bytes alone would be off by half a page for each of a model's
-// thousand matrices. Pure.
+// The memory that an allocation uses on a card, so that a plan counts what the driver will allocate: large
+// allocations use whole pages of 2 MiB, small ones share pages in pieces of 512 bytes. cudaMalloc behaves
+// like this on every card since Pascal, although it is not documented; a plan that counted only the bytes
+// would be off by half a page for each of a model's thousand matrices. Pure.
 #pragma once
 
 #include <cstdint>

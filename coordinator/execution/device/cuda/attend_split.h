@@ -1,7 +1,8 @@
-// Which rows of a step attend by which kernel: long runs of one sequence as prefill, the others as decode.
+// Chooses the attention kernel for each row of a step: prefill kernels for long runs of one sequence, decode
+// kernels for the other rows.
 //
-// Pure. A row's kernel depends on its own run alone, not on the rest of the batch. Decode kernels skip rows
-// whose position is -1, so the split is a second array of positions; prefill kernels take runs.
+// Pure. A row's kernel depends only on its own run, not on the rest of the batch. Decode kernels skip rows
+// whose position is -1, so their rows are given as a second array of positions; prefill kernels take runs.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,13 @@
 namespace numoe::execution::cuda {
 
 struct AttendSplit {
-  std::vector<int32_t> decode_positions;  // [tokens] -1: attended by prefill
+  std::vector<int32_t> decode_positions;  // [tokens], -1 for rows that a prefill kernel attends for
   std::vector<PrefillRun> runs;
 };
 
-/// Runs for which `prefills` holds are prefill.
+/// Divides a step; runs for which `prefills` returns true use a prefill kernel.
 AttendSplit SplitStep(const StepLayout& layout, const std::function<bool(const PrefillRun&)>& prefills);
-/// What of the runs lies in some rows of the step, counted from their first.
+/// Returns the parts of the runs that are within `rows`, with row numbers relative to the first of `rows`.
 std::vector<PrefillRun> RunsIn(const std::vector<PrefillRun>& runs, const RowRange& rows);
 
 }  // namespace numoe::execution::cuda

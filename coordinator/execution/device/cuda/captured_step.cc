@@ -10,11 +10,11 @@ namespace {
 
 Graph& GraphOf(GraphCache& graphs, const StepBucket& bucket) {
   Graph* const graph = graphs.Find(bucket);
-  NUMOE_CHECK(graph != nullptr) << "the bucket was not captured";
+  NUMOE_CHECK(graph != nullptr) << "the bucket has no captured graph";
   return *graph;
 }
 
-// What is left to do when a captured step's graph was launched.
+// Finishes a captured step whose graph was launched: waits for it and reads its results.
 absl::StatusOr<StepOutput> ReadCaptured(const CudaParts& parts, const StepFrame& frame, Tensor logits) {
   const absl::Status ran = parts.logits.Read(logits, frame.logit_rows);
   RETURN_IF_ERROR(parts.direct.Close(ran, /*ran=*/true));
@@ -28,7 +28,7 @@ RecordingStep::RecordingStep(StepFrame frame, const CudaParts& parts)
   MakeOperations();
 }
 
-// A step that failed leaves a recording that nobody wants: its error has been told.
+// Discards the recording of a step that failed, whose error was returned already.
 RecordingStep::~RecordingStep() {
   if (recording_) (void)device().runtime.EndCapture(device().stream);
 }
@@ -60,7 +60,7 @@ absl::Status RecordingStep::AddDeferred(const RoutedRows& work, Tensor residual)
 }
 
 absl::StatusOr<StepOutput> RecordingStep::ReadLogits(Rows rows, Tensor logits) {
-  // The graph draws in every step of its bucket; which rows it draws from is in the tables.
+  // The graph draws tokens in every step of its bucket; the tables list the rows from which it draws.
   device().sampling.EnqueueDraw(memory().Data<const float>(rows.first, logits), device().stream);
   recording_ = false;
   absl::StatusOr<std::unique_ptr<Graph>> graph = device().runtime.EndCapture(device().stream);

@@ -1,10 +1,10 @@
-// Captured steps: the first step of a bucket is recorded as a graph and runs when its logits are read
-// (RecordingStep); every later one runs that graph (ReplayedStep).
+// Captured steps: the first step of a bucket is recorded as a graph, which runs when its logits are read
+// (RecordingStep); every later step of the bucket runs that graph again (ReplayedStep).
 //
-// For steps whose rows all want logits (decoding). Kernels hand the routed work to the workers themselves
-// (direct_exchange.h), so the host does nothing between layers; what differs from step to step is in tables
-// that are uploaded before the graph runs (step_buffers.h). Tensors keep the bucket's rows, padding included.
-// One thread, the engine's.
+// They are used if the logits of all rows are needed (decoding). Kernels send the routed work to the workers
+// themselves (direct_exchange.h), so the host does nothing between layers. All data that differs from step to
+// step is in tables that are uploaded before the graph runs (step_buffers.h). Tensors have the rows of the
+// bucket, including padding. One thread, the engine's.
 #pragma once
 
 #include "coordinator/execution/device/cuda/launching_step.h"
@@ -36,7 +36,9 @@ class ReplayedStep final : public Step {
   /// REQUIRES: the frame's bucket has a graph.
   ReplayedStep(StepFrame frame, const CudaParts& parts);
 
-  StepWay way() const override { return frame_.halves() ? StepWay::kHalves : StepWay::kWhole; }
+  ExpertExecution expert_execution() const override {
+    return frame_.halves() ? ExpertExecution::kHalves : ExpertExecution::kWhole;
+  }
   Rows all() const override { return frame_.parts[0].rows; }
   absl::Span<const Rows> parts() const override { return frame_.layer_rows; }
 
@@ -47,7 +49,7 @@ class ReplayedStep final : public Step {
 
  private:
   void Stage(const RoutedRows&) override {}
-  /// The first call launches the graph: by then the workers' mailboxes are open.
+  /// The first call launches the graph, because the workers' mailboxes are open by then.
   absl::Status Send(const RoutedRows& work, Tensor residual) override;
   absl::Status Add(const RoutedRows& work, Tensor residual) override;
   absl::Status AddDeferred(const RoutedRows& work, Tensor residual) override;
@@ -57,7 +59,7 @@ class ReplayedStep final : public Step {
   const StepFrame frame_;
   const CudaParts parts_;
   Graph& graph_;
-  NoOperations operations_;  // the graph does it all
+  NoOperations operations_;  // the graph does all the work
   bool launched_ = false;
 };
 

@@ -13,12 +13,12 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// A plan is for one number of rows, and prompts come in all lengths: some dozen matrices by a hundred
-// lengths.
+// A plan is valid for one number of rows, and prompts have many lengths: this is enough for a dozen or two
+// matrices times a hundred lengths.
 constexpr size_t kPlansMax = 2048;
-constexpr uint32_t kAlignment = 16;  // of what our kernels write; the library takes 256 unless told
+constexpr uint32_t kAlignment = 16;  // of the operands; without this setting the library assumes 256 bytes
 
-// The entry points that are used, by the library's own names.
+// The library's functions that are used.
 struct Library {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -42,7 +42,7 @@ absl::StatusOr<Library> LoadLibrary() {
   }
   if (handle == nullptr) {
     return absl::FailedPreconditionError(
-        fmt::format("cuBLASLt is not there ({}); install CUDA 13's libcublas, or name its folder in "
+        fmt::format("found no cuBLASLt ({}), expected CUDA 13's libcublas; install it, or add its folder to "
                     "LD_LIBRARY_PATH",
                     dlerror()));
   }
@@ -65,8 +65,8 @@ absl::StatusOr<Library> LoadLibrary() {
   load(library.preference_set, "cublasLtMatmulPreferenceSetAttribute");
   load(library.heuristic, "cublasLtMatmulAlgoGetHeuristic");
   if (missing.empty()) return library;
-  return absl::FailedPreconditionError(
-      fmt::format("cuBLASLt lacks {}, expected CUDA 13's libcublas", missing));
+  return absl::FailedPreconditionError(fmt::format(
+      "cuBLASLt has no function {}, expected CUDA 13's libcublas; install that version", missing));
 }
 
 class LoadedCublasLt final : public CublasLt {
@@ -119,8 +119,8 @@ class LoadedCublasLt final : public CublasLt {
     return absl::InternalError(fmt::format("{} failed with code {}", call, static_cast<int>(code)));
   }
 
-  // The library counts columns first: it computes c^T [columns, rows] = b . a^T, where both lie as they
-  // should.
+  // The library's matrices are column-major, so it computes c^T [columns, rows] = b . a^T, for which the
+  // operands need no rearrangement.
   absl::Status MakePlan(const MatrixProduct& p, Plan& plan) {
     RETURN_IF_ERROR(
         Check(library_.desc_create(&plan.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate"));
@@ -148,7 +148,7 @@ class LoadedCublasLt final : public CublasLt {
     }
     library_.preference_destroy(preference);
     RETURN_IF_ERROR(Check(code, "cublasLtMatmulAlgoGetHeuristic"));
-    if (found == 0) return absl::InternalError("cuBLASLt knows no algorithm for it");
+    if (found == 0) return absl::InternalError("cuBLASLt has no algorithm for this product");
     plan.algorithm = best.algo;
     return absl::OkStatus();
   }

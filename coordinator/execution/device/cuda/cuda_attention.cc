@@ -10,7 +10,8 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// From so many rows on a run's keys are better read once for 128 rows of a head than once for each row.
+// Runs of at least this many rows use the prefill kernel: reading keys once for 128 rows of a head is then
+// faster than reading them once for each row.
 constexpr int kPagedPrefillRowsMin = 8;
 
 }  // namespace
@@ -28,9 +29,9 @@ absl::StatusOr<AttendKernels> ChooseAttention(const CacheShape& cache, CacheType
     kernels.grouped_blocks = GroupedBlocksPerMultiprocessor(row.key_width, fp8, facts.shared_bytes_max);
     if (kernels.grouped_blocks > 0) return kernels;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("attention with keys {} and values {} wide has no kernel on {}; serve it with --device=cpu",
-                  row.key_width, row.value_width, facts.name));
+  return absl::InvalidArgumentError(fmt::format(
+      "there is no attention kernel for keys of {} and values of {} channels on {}; use --device=cpu",
+      row.key_width, row.value_width, facts.name));
 }
 
 bool Prefills(const CudaStore& store, const PrefillRun& run) {
@@ -148,7 +149,7 @@ void CudaAttention::AttendLatent(Rows rows, const LatentAttendArgs& args) const 
   PrefillLatent(rows, args);
 }
 
-// absorbed = [W_UK^T q_nope, q_rope] of each head.
+// Computes absorbed = [W_UK^T q_nope, q_rope] for each head.
 void CudaAttention::Absorb(Rows rows, const LatentAttendArgs& args) const {
   const LatentRunShape& mla = store_.mla();
   const int heads = args.key_up.heads, width = mla.latent + mla.rope;
@@ -218,7 +219,7 @@ void CudaAttention::PrefillLatent(Rows rows, const LatentAttendArgs& args) const
   }
 }
 
-// Keys and values of all heads for a stretch of the cache: K = W_UK c, V = W_UV c.
+// Computes the keys and values of all heads for a stretch of the cache: K = W_UK c, V = W_UV c.
 void CudaAttention::ExpandStretch(Rows rows, const LatentAttendArgs& args,
                                   const PrefillStretch& stretch) const {
   const LatentRunShape& mla = store_.mla();

@@ -1,8 +1,8 @@
-// CudaAttention: the attention of one step. Decode rows that fit one plan are planned once, before the first
-// layer; those of a longer step, or of one in halves, stretch by stretch in every layer. Prefill follows
-// decode: a decode kernel writes zeros to the rows it skips.
+// CudaAttention: the attention of one step. If all decode rows fit one plan, they are planned once, before
+// the first layer; those of a larger step, or of a step in halves, are planned in stretches of rows in every
+// layer. Prefill kernels run after decode kernels, because a decode kernel writes zeros to the rows it skips.
 //
-// Which kernels a cache is attended to with is chosen once, when it is reserved (AttendKernels). Enqueues on
+// The attention kernels for a cache are chosen once, when it is reserved (AttendKernels). Work is enqueued on
 // the step's stream. One thread, the engine's.
 #pragma once
 
@@ -15,38 +15,38 @@
 
 namespace numoe::execution::cuda {
 
-/// The kernels for a cache's rows on a card.
+/// The attention kernels for a cache's rows on a card.
 struct AttendKernels {
-  LatentKernelShape latent;  // of MLA
-  int grouped_blocks = 0;    // of GQA's decode on one multiprocessor
+  LatentKernelShape latent;  // for MLA
+  int grouped_blocks = 0;    // for GQA: blocks of the decode kernel on one multiprocessor
 };
-/// INVALID_ARGUMENT: no kernel attends to rows of these widths on this card.
+/// INVALID_ARGUMENT: there is no attention kernel for rows of these widths on this card.
 absl::StatusOr<AttendKernels> ChooseAttention(const CacheShape& cache, CacheType type,
                                               const DeviceFacts& facts);
 
-/// Whether a run of rows attends by a prefill kernel. The store's cache is reserved.
+/// Whether a prefill kernel computes the attention of a run of rows. REQUIRES: the store's cache is reserved.
 bool Prefills(const CudaStore& store, const PrefillRun& run);
 
 class CudaAttention {
  public:
-  /// `memory` and `products` outlive it.
+  /// `memory` and `products` must outlive this object.
   CudaAttention(const StepMemory& memory, const CudaProducts& products, const AttendKernels& kernels)
       : memory_(memory), products_(products), store_(memory.store), frame_(memory.frame), kernels_(kernels) {}
 
-  /// Plans the decode rows of the whole step where one plan holds them. Comes before the first layer.
+  /// Plans the decode rows of the whole step if they fit one plan. Must be called before the first layer.
   void PlanStep() const;
   void Attend(Rows rows, const AttendArgs& args) const;
   void AttendLatent(Rows rows, const LatentAttendArgs& args) const;
 
  private:
-  /// One plan holds the decode rows of the whole step, for all layers.
+  /// Whether the decode rows of the whole step fit one plan, which is used for all layers.
   bool PlansOnce() const {
     return !frame_.halves() && frame_.bucket.rows <= store_.AttendRows(frame_.bucket.exact);
   }
   DecodeShape ShapeOf(int rows) const;
   /// `first` is a row of the step's tables.
   void PlanPieces(const DecodeShape& shape, int first) const;
-  /// Calls decode(shape, first row of the stretch in `rows`) for stretches that one plan holds.
+  /// Calls decode(shape, first row of the stretch in `rows`) for stretches of rows that each fit one plan.
   void ForStretches(Rows rows, absl::FunctionRef<void(const DecodeShape& shape, int first)> decode) const;
   void DecodeGrouped(Rows rows, const AttendArgs& args, const DecodeShape& shape, int first) const;
   void DecodeLatent(Rows rows, const LatentAttendArgs& args, const DecodeShape& shape, int first) const;

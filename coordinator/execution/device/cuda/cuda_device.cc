@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kGraphRowsMax = 256;  // a step of more rows is bound by its arithmetic, not by its launches
 
-// Tokens of sequences that have more than one in the step.
+// Counts the tokens of sequences that have more than one token in the step.
 int PromptTokens(const StepLayout& layout) {
   int prompt = 0;
   const std::vector<int32_t>& sequences = layout.sequences;
@@ -72,10 +72,10 @@ void CudaDevice::ConnectExperts(ExpertBackend& experts) {
 }
 
 absl::Status CudaDevice::FetchExperts(int prompt_tokens_min) {
-  NUMOE_CHECK(windows_ != nullptr) << "no windows were reserved";
+  NUMOE_CHECK(windows_ != nullptr) << "ReserveExperts reserved no windows";
   NUMOE_CHECK_GT(prompt_tokens_min, 0);
   if (direct_experts_ == nullptr)
-    return absl::UnavailableError("the experts are in no memory that this process could map");
+    return absl::UnavailableError("this process cannot map the memory that contains the experts");
   fetch_tokens_min_ = prompt_tokens_min;
   return windows_->Adopt(*direct_experts_);
 }
@@ -89,8 +89,8 @@ bool CudaDevice::MayBeGraph(const StepLayout& layout, const StepBucket& bucket) 
 
 bool CudaDevice::Fetches(const StepLayout& layout) {
   if (windows_ == nullptr) return false;
-  windows_->EndStep();  // of a step that nobody waited for
-  // An exact step's way must not depend on the batch.
+  windows_->EndStep();  // the previous step may have ended without being waited for
+  // Where an exact step's experts are computed must not depend on the batch.
   if (fetch_tokens_min_ == 0 || layout.exact || PromptTokens(layout) < fetch_tokens_min_) return false;
   return windows_->BeginStep(*direct_experts_, [&](LayerId layer, ExpertId expert) {
     return hot_ != nullptr && hot_->Holds(layer, expert);
@@ -114,8 +114,9 @@ CudaParts CudaDevice::Parts() {
 }
 
 std::unique_ptr<Step> CudaDevice::Begin(const StepLayout& layout) {
-  NUMOE_CHECK(logits_ != nullptr) << "ReserveKvCache comes before the first step";
-  // The step before may have wanted no logits, so that nobody waited for it; its buffers are filled anew now.
+  NUMOE_CHECK(logits_ != nullptr) << "ReserveKvCache must be called before the first step";
+  // If no logits of the previous step were needed, it was not waited for; its buffers are about to be
+  // refilled.
   (void)runtime_->Synchronize(stream_);  // the error is kept for ReadLogits
   StepBucket bucket = BucketFor(layout, store_.bounds());
   const bool fetches = Fetches(layout);

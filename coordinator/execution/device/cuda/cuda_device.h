@@ -1,10 +1,10 @@
 // CudaDevice: the coordinator's model on an NVIDIA GPU; the routed experts stay with the workers, except
 // those that the device holds or fetches.
 //
-// Owns what steps compute with and chooses which kind of step a layout becomes: one that is captured once for
+// Owns everything that steps use, and chooses the kind of step for a layout: one that is captured once for
 // each bucket of sizes and replayed after that (captured_step.h), one that fetches its experts
 // (fetched_step.h), or one that runs operation by operation (eager_step.h). Every operation is enqueued on
-// one stream. CONTRACT.md tells the life of a step. Owned and called by the engine's thread.
+// one stream. CONTRACT.md describes the life of a step. Owned and called by the engine's thread.
 #pragma once
 
 #include <memory>
@@ -34,25 +34,25 @@ class CudaDevice final : public Device {
  private:
   CudaDevice(const StepBounds& bounds, std::unique_ptr<Runtime> runtime, Stream stream);
   bool MayBeGraph(const StepLayout& layout, const StepBucket& bucket) const;
-  /// Whether the step's experts are fetched; then they are on their way.
+  /// Whether the step's experts are fetched; if so, fetching has begun when it returns.
   bool Fetches(const StepLayout& layout);
   CudaParts Parts();
 
-  const std::unique_ptr<Runtime> runtime_;  // first: outlives all that it allocated
+  const std::unique_ptr<Runtime> runtime_;  // declared first, so that it outlives everything it allocated
   const Stream stream_;
   CudaStore store_;
   AttendKernels kernels_;
   std::unique_ptr<StepBuffers> buffers_;
   std::unique_ptr<StagedExchange> staged_;
   std::unique_ptr<DirectExchange> direct_;
-  std::unique_ptr<ExpertProducts> products_;  // null: all experts are with the workers
-  std::unique_ptr<CudaExperts> hot_;          // null: no experts stay on this card
-  std::unique_ptr<ExpertWindows> windows_;    // null: none are fetched
+  std::unique_ptr<ExpertProducts> products_;  // null if the workers compute all routed experts
+  std::unique_ptr<CudaExperts> hot_;          // null if this card holds no hot experts
+  std::unique_ptr<ExpertWindows> windows_;    // null if no experts are fetched
   std::unique_ptr<SamplingTables> sampling_;
   std::unique_ptr<LogitReader> logits_;
   GraphCache graphs_;
-  DirectExperts* direct_experts_ = nullptr;  // null: the backend has no shared memory
-  int fetch_tokens_min_ = 0;                 // prompt tokens of a step that fetches; 0: none does
+  DirectExperts* direct_experts_ = nullptr;  // null if the backend has no shared memory
+  int fetch_tokens_min_ = 0;                 // the fewest prompt tokens of a step that fetches; 0: none does
 };
 
 }  // namespace numoe::execution::cuda

@@ -49,7 +49,8 @@ absl::Status CudaExperts::Fill(LayerId layer, int slot, const ExpertMatrices& ma
   if (!holds(matrices.gate, spec_.example.gate) || !holds(matrices.up, spec_.example.up) ||
       !holds(matrices.down, spec_.example.down)) {
     return absl::InvalidArgumentError(
-        "an expert is stored in another way than the first one, which the slots are for");
+        "found an expert whose matrices have other shapes or formats than the first expert's, for which the "
+        "slots are made; use --num-gpu-experts=0");
   }
   std::vector<std::byte> staging(slot_.bytes());
   const absl::Span<std::byte> out = absl::MakeSpan(staging);

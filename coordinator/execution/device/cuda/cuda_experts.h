@@ -1,9 +1,10 @@
-// CudaExperts: the slots of hot experts in the GPU's memory, and which expert is in which.
+// CudaExperts: the slots of hot experts in the GPU's memory, and the assignment of experts to slots.
 //
-// A slot is one block of memory (kernels/experts.h). Which expert is where is a table in device memory that
-// is uploaded before a step when it has changed, so captured steps see exchanges without being captured anew.
-// Assign may come while the step before still runs (one that fetches and wants no logits is not waited for),
-// so it changes a table that no copy reads. One thread, the engine's, but for Fill.
+// A slot is one block of memory (kernels/experts.h). The assignment is a table in device memory that is
+// uploaded before a step if it has changed, so captured steps use the current assignment without being
+// captured again. Assign may be called while the previous step still runs (a step that fetches and needs no
+// logits is not waited for), so it changes a table from which no copy reads. One thread, the engine's, except
+// for Fill.
 #pragma once
 
 #include <memory>
@@ -24,12 +25,13 @@ class CudaExperts final : public ExpertSlots {
   void Assign(LayerId layer, int slot, ExpertId expert) override;
   absl::Status TakeCounts(absl::Span<uint32_t> counts) override;
 
-  /// Uploads a changed table. Not while a step is captured. REQUIRES: the step before has been waited for.
+  /// Uploads the table if it has changed. REQUIRES: no step is being captured; the previous step has been
+  /// waited for.
   void BeginStep();
-  /// Counts what the layer's step selected.
+  /// Counts the experts that the step selected in the call's layer.
   void EnqueueCount(const ExpertsCall& call);
   SlotSet Slots(LayerId layer) const;
-  /// As the next step sees it.
+  /// Whether the next step will find the expert in a slot.
   bool Holds(LayerId layer, ExpertId expert) const;
 
  private:
@@ -43,8 +45,8 @@ class CudaExperts final : public ExpertSlots {
   const ExpertSlot slot_;
   Runtime& runtime_;
   const Stream stream_;
-  std::vector<std::unique_ptr<Memory>> slots_;  // [layers], null where one is dense
-  // [layers, experts] slot or -1: of the next step, on its way to the device (pinned), there.
+  std::vector<std::unique_ptr<Memory>> slots_;  // [layers], null for dense layers
+  // [layers, experts] slot or -1: for the next step, the pinned copy to upload, and the device's copy.
   std::vector<int32_t> assigned_;
   std::unique_ptr<Memory> host_table_, table_;
   bool table_changed_ = true;

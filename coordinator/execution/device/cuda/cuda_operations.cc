@@ -38,17 +38,17 @@ class CudaOperations final : public Operations {
   const CudaAttention attention_;
 };
 
-// The cosines and sines of this step's positions, for all layers.
+// Computes the cosines and sines of this step's positions, for all layers.
 void CudaOperations::PlanCosSin() const {
   const Rows all = memory_.frame.parts[0].rows;
   for (const CudaStore::StoredRope& rope : memory_.store.ropes()) {
-    LaunchRopeTurns({.positions = memory_.Tables(all).positions,
-                     .inverse = rope.inverse,
-                     .multiplier = rope.multiplier,
-                     .turns = reinterpret_cast<float*>(rope.cos_sin->device()),
-                     .rows = all.count,
-                     .pairs = rope.dim / 2},
-                    memory_.stream);
+    LaunchRopeCosSin({.positions = memory_.Tables(all).positions,
+                      .inverse = rope.inverse,
+                      .multiplier = rope.multiplier,
+                      .cos_sin = reinterpret_cast<float*>(rope.cos_sin->device()),
+                      .rows = all.count,
+                      .pairs = rope.dim / 2},
+                     memory_.stream);
   }
 }
 
@@ -84,7 +84,7 @@ void CudaOperations::RmsNorm(Rows rows, HeadView in, int width, const Vector& we
 GemmTarget CudaOperations::TargetOf(Rows rows, const LinearTarget& target) const {
   const Tensor tensor = target.out.tensor;
   const bool activation = memory_.IsActivation(tensor);
-  NUMOE_CHECK(!(activation && target.accumulate)) << "sums are kept in the residual stream only";
+  NUMOE_CHECK(!(activation && target.accumulate)) << "only the residual stream may accumulate";
   GemmTarget gemm{.matrix = memory_.store.matrix(target.matrix), .out_stride = tensor.cols};
   NUMOE_CHECK_LE(target.out.offset + gemm.matrix.rows, tensor.cols);
   if (activation) {
@@ -116,7 +116,7 @@ void CudaOperations::Rope(Rows rows, const RopeTable& table, HeadView in, HeadVi
   LaunchRope(
       {.in = memory_.View<const Bf16>(rows, in),
        .out = memory_.View<Bf16>(rows, out),
-       .turns = reinterpret_cast<const float*>(rope.cos_sin->device()) + int64_t{rows.first} * rope.dim,
+       .cos_sin = reinterpret_cast<const float*>(rope.cos_sin->device()) + int64_t{rows.first} * rope.dim,
        .interleaved = rope.layout == RopeLayout::kInterleaved,
        .rows = rows.count,
        .pairs = rope.dim / 2},

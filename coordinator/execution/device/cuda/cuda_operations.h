@@ -1,8 +1,8 @@
-// The operations of one step as launches on a GPU: from handles to addresses, and which kernel for which
-// shape.
+// The operations of one step as launches on a GPU: they translate handles to addresses and choose a kernel
+// for each shape.
 //
-// Enqueued on the step's stream; nothing has run when a call returns. Products and attention have classes of
-// their own (cuda_products.h, cuda_attention.h). One thread, the engine's.
+// They are enqueued on the step's stream; a call returns before the work has run. Products and attention have
+// separate classes (cuda_products.h, cuda_attention.h). One thread, the engine's.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@
 
 namespace numoe::execution::cuda {
 
-/// Enqueues what all layers share: cosines and sines, and the plan of attention. `memory` outlives the
-/// operations; the step's tables are on their way to the card.
+/// Enqueues the work that all layers share: cosines and sines, and the plan of attention. `memory` must
+/// outlive the operations. REQUIRES: the copy of the step's tables to the card is enqueued.
 std::unique_ptr<Operations> MakeCudaOperations(const StepMemory& memory, const AttendKernels& kernels);
 
 }  // namespace numoe::execution::cuda

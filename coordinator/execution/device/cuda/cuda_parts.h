@@ -1,7 +1,7 @@
-// CudaParts: what a step on a GPU computes with.
+// CudaParts: the parts of the CUDA device that a step uses.
 //
-// The CUDA device owns all of it (cuda_device.h) and lends it to one step at a time. References and pointers
-// outlive the step. One thread, the engine's.
+// The CUDA device (cuda_device.h) owns all of them and lends them to one step at a time. References and
+// pointers outlive the step. One thread, the engine's.
 #pragma once
 
 #include "coordinator/execution/device/cuda/cuda_attention.h"
@@ -28,11 +28,11 @@ struct CudaParts {
   StagedExchange& staged;
   DirectExchange& direct;
   GraphCache& graphs;
-  CudaExperts* hot = nullptr;          // null: no experts stay on this card
-  ExpertProducts* products = nullptr;  // null: all experts are with the workers
-  ExpertWindows* windows = nullptr;    // null: none are fetched
+  CudaExperts* hot = nullptr;          // null if this card holds no hot experts
+  ExpertProducts* products = nullptr;  // null if the workers compute all routed experts
+  ExpertWindows* windows = nullptr;    // null if no experts are fetched
 
-  /// Copies the step's tables to the card.
+  /// Enqueues the copy of the step's tables to the card.
   void UploadTables() const {
     buffers.Upload(runtime, stream);
     sampling.Upload(runtime, stream);

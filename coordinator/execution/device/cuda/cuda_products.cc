@@ -8,7 +8,8 @@
 
 namespace numoe::execution::cuda {
 
-// Targets of one launch share their format; those of a Linear may differ.
+// Divides the targets into launches: targets of one launch must have the same format, those of a Linear may
+// differ.
 void CudaProducts::Multiply(int rows, const Bf16* x, int64_t x_stride,
                             absl::Span<const GemmTarget> targets) const {
   std::vector<GemmTarget> tiled;
@@ -40,7 +41,7 @@ void CudaProducts::MultiplyTiled(int rows, const Bf16* x, int64_t x_stride, Devi
   if (args.target_count > 0) LaunchPlanned(shape, args);
 }
 
-// Many tokens: the matrix library on a row-major BF16 copy of the matrix (kernels/dense_expand.h).
+// For many tokens: uses the matrix library with a row-major BF16 copy of the matrix (kernels/dense_expand.h).
 void CudaProducts::MultiplyExpanded(int rows, const Bf16* x, int64_t x_stride,
                                     const GemmTarget& target) const {
   const DeviceMatrix& matrix = target.matrix;

@@ -1,6 +1,7 @@
-// CudaProducts: a step's products with dense weights: which kernel, or the matrix library, for which shape.
+// CudaProducts: a step's products with dense weights; it chooses a product kernel or the matrix library for
+// each shape.
 //
-// Enqueues on the step's stream, with the store's scratch. One thread, the engine's.
+// Work is enqueued on the step's stream and uses the store's scratch. One thread, the engine's.
 #pragma once
 
 #include "absl/types/span.h"
@@ -11,12 +12,12 @@ namespace numoe::execution::cuda {
 
 class CudaProducts {
  public:
-  /// `memory` outlives it.
+  /// `memory` must outlive this object.
   explicit CudaProducts(const StepMemory& memory) : memory_(memory) {}
 
-  /// Each target's out = matrix . x for `rows` rows of BF16, `x_stride` values apart.
+  /// Computes out = matrix . x for each target and for `rows` rows of BF16, `x_stride` values apart.
   void Multiply(int rows, const Bf16* x, int64_t x_stride, absl::Span<const GemmTarget> targets) const;
-  /// out[row, h] = matrix h . in[row, h] for `rows` rows.
+  /// Computes out[row, h] = matrix h . in[row, h] for `rows` rows.
   void MultiplyHeads(const DeviceHeads& matrices, const Windows<const Bf16>& in, const Windows<Bf16>& out,
                      int rows) const;
 

@@ -14,7 +14,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr int kComputeMajorMin = 8;  // the kernels' base: cp.async and mma of BF16
+constexpr int kComputeMajorMin = 8;  // the kernels need cp.async and mma of BF16
 
 absl::Status Check(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return absl::OkStatus();
@@ -22,8 +22,8 @@ absl::Status Check(cudaError_t code, const char* call) {
       fmt::format("{}: {} ({})", call, cudaGetErrorString(code), cudaGetErrorName(code)));
 }
 
-// What is allocated, launched or recorded belongs to the calling thread's device, and a thread that has used
-// no GPU yet has the first one.
+// Selects the device of the calling thread, on which its allocations, launches and recordings are made. The
+// default of a new thread is the first GPU.
 absl::Status UseDevice(int ordinal) {
   thread_local int current = -1;
   if (current == ordinal) return absl::OkStatus();
@@ -32,7 +32,7 @@ absl::Status UseDevice(int ordinal) {
   return absl::OkStatus();
 }
 
-// A kernel that this card has no code for is found here, not at its first launch.
+// Loads all kernels, so that a kernel without code for this card is found here, not at its first launch.
 absl::Status LoadKernels(const DeviceFacts& facts) {
   for (const ListedKernel* kernel = listed_kernels; kernel != nullptr; kernel = kernel->next) {
     cudaFuncAttributes attributes{};
@@ -134,15 +134,16 @@ class CudaRuntime final : public Runtime {
         "cudaHostRegister of shared memory"));
     return MapHost(Kind::kRegistered, memory.data(), memory.size());
   }
-  // Has not run on a device. CUDA's documentation demands the flag for memory that is mapped read-only, and
-  // refuses it where cudaDevAttrHostRegisterReadOnlySupported is 0: then prompts stay with the workers.
+  // CUDA's documentation requires the read-only flag for memory that is mapped read-only. If
+  // cudaDevAttrHostRegisterReadOnlySupported is 0, CUDA rejects it, and the workers compute prompts. Not yet
+  // tested on a device.
   absl::StatusOr<std::unique_ptr<Memory>> RegisterHostReadOnly(absl::Span<const std::byte> memory) override {
     RETURN_IF_ERROR(UseDevice(ordinal_));
-    void* const host = const_cast<std::byte*>(memory.data());  // CUDA's interface knows no const
+    void* const host = const_cast<std::byte*>(memory.data());  // CUDA's interface has no const parameter
     RETURN_IF_ERROR(
         Check(cudaHostRegister(host, memory.size(),
                                cudaHostRegisterMapped | cudaHostRegisterPortable | cudaHostRegisterReadOnly),
-              "cudaHostRegister of memory to be read"));
+              "cudaHostRegister of read-only memory"));
     return MapHost(Kind::kRegistered, host, memory.size());
   }
 
@@ -174,7 +175,7 @@ class CudaRuntime final : public Runtime {
     RETURN_IF_ERROR(UseDevice(ordinal_));
     RETURN_IF_ERROR(
         Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, side_stream_), "cudaMemcpyAsync"));
-    return Check(cudaStreamSynchronize(side_stream_), "a copy beside the GPU's work");
+    return Check(cudaStreamSynchronize(side_stream_), "a copy on the side stream");
   }
 
   void Clear(void* memory, size_t bytes, Stream stream) override {
@@ -198,9 +199,9 @@ class CudaRuntime final : public Runtime {
     return absl::OkStatus();
   }
 
-  // Work that failed leaves the card's context useless to this process: only a new one goes on.
+  // After work has failed, this process cannot use the card's context any more; a new process is needed.
   absl::Status Synchronize(Stream stream) override {
-    Keep(UseDevice(ordinal_));  // whoever launches has waited before: a step begins with it
+    Keep(UseDevice(ordinal_));  // every step begins with Synchronize, so later launches use this device
     Keep(Check(cudaStreamSynchronize(stream), "the GPU's work"));
     NUMOE_CHECK(first_error_.ok()) << facts_.name << ": " << std::string(first_error_.message());
     return absl::OkStatus();
@@ -226,7 +227,7 @@ class CudaRuntime final : public Runtime {
   }
 
   absl::Status BeginCapture(Stream stream) override {
-    // Relaxed: memory of a worker that came back is pinned while the first step with it is captured.
+    // Relaxed, because the memory of a restarted worker is pinned while its first step is being captured.
     return Check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
   }
 
@@ -255,11 +256,11 @@ class CudaRuntime final : public Runtime {
 
   static absl::Status OutOfMemory(cudaError_t code, const char* what, size_t bytes) {
     if (code != cudaErrorMemoryAllocation) return Check(code, what);
-    cudaGetLastError();  // it is not sticky: whoever asked may ask for less
+    cudaGetLastError();  // clears the error, which is not sticky: the caller may request less memory
     size_t free_bytes = 0, all = 0;
     cudaMemGetInfo(&free_bytes, &all);
     return absl::ResourceExhaustedError(
-        fmt::format("{}: {} bytes asked for, {} of the GPU's {} are free", what, bytes, free_bytes, all));
+        fmt::format("{}: {} bytes requested, {} of the GPU's {} are free", what, bytes, free_bytes, all));
   }
 
   void Keep(const absl::Status& status) {
@@ -269,7 +270,7 @@ class CudaRuntime final : public Runtime {
   const int ordinal_;
   const DeviceFacts facts_;
   absl::Status first_error_;
-  Stream side_stream_ = nullptr;  // CopyNow's
+  Stream side_stream_ = nullptr;  // used by CopyNow
   std::unique_ptr<Memory> workspace_;
   std::unique_ptr<CublasLt> cublas_;
   std::vector<cudaStream_t> streams_;

@@ -14,15 +14,15 @@ namespace numoe::execution::cuda {
 namespace {
 
 static_assert(kKvBlockTokens == kCacheBlockTokens,
-              "the kernels are compiled for the blocks that are planned");
+              "the kernels must be compiled for the block size that the coordinator plans with");
 
 constexpr int kAttendRowsMax = 256;
-constexpr int kGroupedBlocksMax = 4;  // of a multiprocessor, in GQA's decode
+constexpr int kGroupedBlocksMax = 4;  // blocks per multiprocessor in GQA's decode kernel
 constexpr int64_t kAttendPartBytesMax = int64_t{256} << 20;
-constexpr size_t kArrivalsMax = size_t{1} << 16;  // of a product's blocks: 65,536 blocks of split products
+constexpr size_t kArrivalsMax = size_t{1} << 16;  // counters: at most 65,536 blocks of a split product
 
-// Weights of a matrix that the library is used for: larger ones (a head, a dense layer's halves) would take
-// more scratch than they save time.
+// The most weights of a matrix for which the library is used: larger ones (the output head, a dense layer's
+// gate and up) would need more scratch memory than the time they save is worth.
 constexpr int64_t kLibraryWeightsMax = int64_t{64} << 20;
 
 int64_t WeightsOf(const DeviceMatrix& matrix) {
@@ -161,7 +161,8 @@ int CudaStore::AttendRows(bool exact) const {
 }
 
 bool CudaStore::UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const {
-  return ChooseDenseWay(rows, facts_.compute_major * 10 + facts_.compute_minor, exact) == DenseWay::kExpand &&
+  return ChooseDenseKernel(rows, facts_.compute_major * 10 + facts_.compute_minor, exact) ==
+             DenseKernel::kExpand &&
          WeightsOf(matrix) <= kLibraryWeightsMax && matrix.cols % 8 == 0;
 }
 
@@ -191,7 +192,7 @@ void CudaStore::ReserveAttention() {
 }
 
 void CudaStore::ReserveExpansion() {
-  // A layer's head matrices are key_up, key_up transposed and value_up.
+  // The head matrices of each layer are key_up, its transpose and value_up.
   NUMOE_CHECK_GE(heads_.size(), 3u);
   const DeviceMatrix &key_up = heads_[0].first, &value_up = heads_[2].first;
   mla_ = {
@@ -217,22 +218,25 @@ void CudaStore::PlanDrawing() {
 }
 
 absl::Status CudaStore::CheckCaches() const {
-  NUMOE_CHECK(!caches_.empty()) << "a model's layers attend to something";
+  NUMOE_CHECK(!caches_.empty()) << "a model must have at least one KV cache";
   const CacheShape& first = attended();
   for (const StoredCache& cache : caches_) {
     const CacheShape& shape = cache.shape;
     const CacheRow& row = shape.row;
     if (row.key_width % 16 != 0 || row.value_width % 16 != 0 || row.plain_width % 16 != 0) {
-      return absl::InvalidArgumentError(fmt::format(
-          "KV cache of keys {} (of them {} plain) and values {} wide, expected multiples of 16 on a GPU",
-          row.key_width, row.plain_width, row.value_width));
+      return absl::InvalidArgumentError(
+          fmt::format("found a KV cache with keys of {} channels ({} of them always BF16) and values of {}, "
+                      "expected multiples "
+                      "of 16 on a GPU; use --device=cpu",
+                      row.key_width, row.plain_width, row.value_width));
     }
     // One plan of attention and one set of kernels serve all layers of a step.
     if (!(row == first.row) || shape.query_heads != first.query_heads) {
       return absl::InvalidArgumentError(fmt::format(
-          "the model's layers attend in two ways ({} heads to {} x ({} + {}) values, and {} heads to {} x "
+          "found layers with different attention ({} heads to {} x ({} + {}) values, and {} heads to {} x "
           "({} + "
-          "{})), expected one: a GPU plans attention once for all layers; serve this model with --device=cpu",
+          "{})), expected the same in all layers, because a GPU plans attention once for all of them; use "
+          "--device=cpu",
           first.query_heads, first.row.heads, first.row.key_width, first.row.value_width, shape.query_heads,
           row.heads, row.key_width, row.value_width));
     }
@@ -240,7 +244,7 @@ absl::Status CudaStore::CheckCaches() const {
   return absl::OkStatus();
 }
 
-// One allocation for all caches: bytes for each block are then the same however many there are.
+// Allocates all caches together, so that the bytes per block do not depend on the number of caches.
 absl::Status CudaStore::PlaceCaches(const KvCacheSize& size) {
   ASSIGN_OR_RETURN(cache_memory_, runtime_->Allocate(std::max<size_t>(cache_bytes_, 1)));
   runtime_->Clear(cache_memory_->device(), cache_bytes_, stream_);
@@ -273,7 +277,7 @@ absl::Status CudaStore::ReserveKvCache(const KvCacheSize& size) {
     rope.cos_sin = Scratch(static_cast<size_t>(bounds_.rows) * static_cast<size_t>(rope.dim) * sizeof(float));
   RETURN_IF_ERROR(weights_.Finish());
   RETURN_IF_ERROR(first_error_);
-  scratch_bytes_ += kAllocationPage;  // what the cache's end may leave of one
+  scratch_bytes_ += kAllocationPage;  // the cache's end may leave a part of a page unused
   if (runtime_ == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(PlaceCaches(size));
   runtime_->Clear(products_.arrivals->device(), products_.arrivals->bytes(), stream_);

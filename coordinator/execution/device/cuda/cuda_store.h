@@ -1,10 +1,10 @@
-// CudaStore: what a model keeps on an NVIDIA GPU, and how much of it.
+// CudaStore: a model's data on an NVIDIA GPU, and the memory that it needs.
 //
-// Without a runtime it stores nothing and only counts, which is how memory is planned on machines without a
-// GPU. Activations are BF16, the residual stream and logits fp32. Weights are held as published where the
-// kernels decode them (kernels/dense_layout.h), as BF16 otherwise; norms, gates and rotation tables as fp32.
-// The KV cache's layout is kernels/cache.h. Filled by one thread, at load time; steps only read it, but write
-// to its tensors, its scratch and its cache.
+// Without a runtime it stores nothing and only counts, with which memory is planned on machines without a
+// GPU. Activations are BF16, the residual stream and logits fp32. Weights stay in their published format if
+// the kernels decode it (kernels/dense_layout.h), and are BF16 otherwise; norms, gates and rotation tables
+// are fp32. kernels/cache.h describes the layout of the KV cache. One thread fills the store, at load time;
+// steps only write to its tensors, its scratch and its cache.
 #pragma once
 
 #include <memory>
@@ -47,30 +47,31 @@ class CudaStore final : public DeviceStore {
   };
   struct StoredRoutes {
     std::unique_ptr<Memory> experts;  // int32 [rows, experts_per_token]
-    std::unique_ptr<Memory> weights;  // fp32, as many
+    std::unique_ptr<Memory> weights;  // fp32 [rows, experts_per_token]
   };
   struct StoredCache {
     CacheShape shape;
-    std::vector<CacheLayer> layers;  // none before the memory is reserved
+    std::vector<CacheLayer> layers;  // empty until the memory is reserved
   };
-  /// What attention writes and reads again within one layer.
+  /// Scratch memory that attention writes and reads within one layer.
   struct AttendScratch {
-    std::unique_ptr<Memory> lists, parts;  // of decode plans
-    // MLA's prefill expands the cache: keys and values of all heads for kExpandedRows positions.
+    std::unique_ptr<Memory> lists, parts;  // for decode plans
+    // MLA's prefill expands the cache to the keys and values of all heads for kExpandedRows positions.
     std::unique_ptr<Memory> gathered, expanded_keys, expanded_values;
     std::unique_ptr<Memory> prefill_sums, prefill_maxima, prefill_totals;
   };
-  /// What products write and read again within one operation.
+  /// Scratch memory that products write and read within one operation.
   struct ProductScratch {
     std::unique_ptr<Memory> library_weights;  // BF16 [rows, cols] of the largest matrix for the library
     std::unique_ptr<Memory> library_gated;    // BF16 [rows of a step, 2 * rows] of the widest such gated pair
-    std::unique_ptr<Memory> partials;         // of products that are cut along their inputs
-    std::unique_ptr<Memory> arrivals;         // their blocks' counters, zero between launches
+    std::unique_ptr<Memory> partials;         // partial sums of products with split inputs
+    std::unique_ptr<Memory> arrivals;         // counters of their blocks, zero between launches
     std::unique_ptr<Memory> gate_logits;      // fp32 [rows, experts of the largest gate]
   };
   static constexpr int kExpandedRows = 8192;
 
-  /// `runtime` null: counts only what a card of `facts` would hold. It outlives the store.
+  /// If `runtime` is null, the store only counts what a card with these facts would hold. `runtime` must
+  /// outlive the store.
   CudaStore(const StepBounds& bounds, const DeviceFacts& facts, Runtime* runtime, Stream stream)
       : bounds_(bounds),
         facts_(facts),
@@ -94,7 +95,7 @@ class CudaStore final : public DeviceStore {
   uint64_t KvCacheBytes(const KvCacheSize& size) const override;
 
   absl::Status ReserveKvCache(const KvCacheSize& size);
-  /// Counts what a device's slots and windows take; the device allocates them itself.
+  /// Counts the memory of a device's slots and windows; the device allocates them itself.
   void CountExperts(const ExpertSlotSpec& spec);
   DeviceMemory memory() const {
     return {.weights = weights_.bytes(),
@@ -120,7 +121,7 @@ class CudaStore final : public DeviceStore {
   const CacheLayer& cache_layer(CachePlace place) const {
     return caches_.at(static_cast<size_t>(place.cache)).layers.at(static_cast<size_t>(place.layer));
   }
-  /// What every layer attends to: all caches have one row and as many heads (CheckCaches).
+  /// The shape that all caches share: the same row and the same number of query heads (CheckCaches).
   const CacheShape& attended() const { return caches_.front().shape; }
   const AttendScratch& attend_scratch() const { return attend_; }
   const ProductScratch& product_scratch() const { return products_; }
@@ -129,17 +130,19 @@ class CudaStore final : public DeviceStore {
 
   /// Whether the cache holds MLA's latents.
   bool latent() const { return attended().row.value_width == 0; }
-  /// Rows of a step whose attention is planned together: as many as the partial results have room for.
+  /// The number of rows of a step whose attention is planned together, limited by the memory for partial
+  /// results.
   int AttendRows(bool exact) const;
-  /// Bounds of a plan of attention for any kernel: `groups` blocks work on a piece beside each other.
+  /// The bounds of a plan of decode attention, valid for any kernel.
   DecodeBounds AttendBounds(int rows, int blocks_per_sequence, bool exact) const;
-  /// Whether the matrix library computes a product of `rows` rows, from a row-major BF16 copy.
+  /// Whether the matrix library computes a product of `rows` rows, with a row-major BF16 copy of the matrix.
   bool UsesLibrary(const DeviceMatrix& matrix, int rows, bool exact) const;
 
  private:
-  /// What the device keeps of steps beside tensors: tables, and the hand-over's counters.
+  /// The bytes of a step's memory other than tensors: tables, and the counters of the hand-over to workers.
   static uint64_t StepBytes(const StepBounds& bounds);
-  /// Device memory of a step's own; an error is kept for ReserveKvCache, which comes last.
+  /// Allocates device memory that steps use; an error is kept and returned by ReserveKvCache, which is called
+  /// last.
   std::unique_ptr<Memory> Scratch(size_t bytes);
   int AttendWidth() const {
     const CacheRow& row = attended().row;
@@ -172,11 +175,11 @@ class CudaStore final : public DeviceStore {
   std::vector<StoredGate> gates_;
   std::vector<StoredRoutes> routes_;
   std::vector<StoredCache> caches_;
-  std::unique_ptr<Memory> cache_memory_;  // of all caches
+  std::unique_ptr<Memory> cache_memory_;  // for all caches
   AttendScratch attend_;
   ProductScratch products_;
   LatentRunShape mla_;
-  SamplingSizes sampling_;  // of the one tensor of logits
+  SamplingSizes sampling_;  // for the only tensor of logits
 };
 
 }  // namespace numoe::execution::cuda

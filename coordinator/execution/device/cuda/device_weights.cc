@@ -13,7 +13,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// Where pair a_j of a lane lies in its tile of 16 x 16.
+// The row of pair a_j of a lane in its tile of 16 x 16.
 constexpr int RowOf(int lane, int j) { return lane / 4 + j % 2 * 8; }
 constexpr int ColOf(int lane, int j) { return lane % 4 * 2 + j / 2 * 8; }
 
@@ -22,8 +22,8 @@ void Store(std::byte* out, T value) {
   std::memcpy(out, &value, sizeof value);
 }
 
-// 16 outputs x 64 inputs of a stored matrix, element by element what the format holds: BF16 bits, FP8 codes
-// or nibbles. What lies outside the matrix is 0.
+// 16 outputs x 64 inputs of a stored matrix; each element is the stored value of its format: BF16 bits, an
+// FP8 code or a nibble. Elements outside the matrix are 0.
 using Tile = std::array<std::array<uint16_t, kStepInputs>, kTileOutputs>;
 
 void StoreBf16(const Tile& tile, int m, std::byte* step) {
@@ -61,7 +61,7 @@ void StoreInt4(const Tile& tile, int m, std::byte* step) {
   }
 }
 
-// Rows [row, row + 16) and columns [col, col + 64), as far as the matrix has them.
+// Rows [row, row + 16) and columns [col, col + 64), limited to those of the matrix.
 struct Rectangle {
   int64_t row, rows, col, cols;
 };
@@ -125,7 +125,7 @@ float Fp8Scale(const MatrixView& source, const Rectangle& r) {
   return DecodeBf16(bits);
 }
 
-// Tile m of a panel is `outputs` rows of `source` further than that of the panel before.
+// Packs tile m of each panel. From one panel to the next its rows move `outputs` rows further in `source`.
 void PackTiles(const DevicePack& pack, const MatrixView& source, int m, const PanelRange& panels,
                std::byte* out) {
   const int steps = StepCount(static_cast<int>(source.cols));
@@ -173,7 +173,7 @@ void PackPanels(const DevicePack& pack, const PanelRange& panels, absl::Span<std
   }
 }
 
-void PackBehindPanels(const DevicePack& pack, absl::Span<std::byte> out) {
+void PackTail(const DevicePack& pack, absl::Span<std::byte> out) {
   std::fill(out.begin(), out.end(), std::byte{0});
   NUMOE_CHECK_EQ(out.size(), pack.bytes() - static_cast<size_t>(pack.panels()) * pack.panel_bytes());
   if (pack.format != DeviceFormat::kFp8) return;
@@ -192,7 +192,7 @@ void PackDevice(const DevicePack& pack, absl::Span<std::byte> out) {
   NUMOE_CHECK_EQ(out.size(), pack.bytes());
   const size_t codes = static_cast<size_t>(pack.panels()) * pack.panel_bytes();
   PackPanels(pack, {0, pack.panels()}, out.subspan(0, codes));
-  PackBehindPanels(pack, out.subspan(codes));
+  PackTail(pack, out.subspan(codes));
 }
 
 void PackDeviceMatrix(DeviceFormat format, const MatrixView& source, absl::Span<std::byte> out) {
@@ -242,7 +242,7 @@ float UnpackDeviceWeight(const DeviceMatrix& matrix, int row, int col, int half)
       return static_cast<float>(code) * DecodeBf16(load(bytes + Int4ScaleByte(m, tile_row, s / 2)));
     }
   }
-  NUMOE_CHECK(false) << "no such format";
+  NUMOE_CHECK(false) << "unknown DeviceFormat";
   return 0;
 }
 

@@ -15,7 +15,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// The same place of a segment, at the device's address.
+// Translates an address in a segment from the host's mapping to the device's.
 template <typename T>
 T* Moved(T* pointer, const std::byte* from, std::byte* to) {
   return reinterpret_cast<T*>(to + (reinterpret_cast<const std::byte*>(pointer) - from));
@@ -27,33 +27,33 @@ absl::StatusOr<std::unique_ptr<DirectExchange>> DirectExchange::Create(Runtime& 
   auto exchange = std::unique_ptr<DirectExchange>(new DirectExchange(runtime, stream));
   ASSIGN_OR_RETURN(exchange->fault_, runtime.AllocateHost(sizeof(HandoverFault)));
   ASSIGN_OR_RETURN(exchange->release_, runtime.AllocateHost(sizeof(std::atomic<uint32_t>)));
-  ASSIGN_OR_RETURN(exchange->blocks_done_, runtime.Allocate(kPortsMax * sizeof(uint32_t)));
+  ASSIGN_OR_RETURN(exchange->blocks_done_, runtime.Allocate(kEndpointsMax * sizeof(uint32_t)));
   runtime.Clear(exchange->blocks_done_->device(), exchange->blocks_done_->bytes(), stream);
   return exchange;
 }
 
-void DirectExchange::AskOnce() {
-  if (asked_ || experts_ == nullptr) return;
+void DirectExchange::CheckOnce() {
+  if (checked_ || experts_ == nullptr) return;
   auto* release = new (release_->host()) std::atomic<uint32_t>(0);
   const absl::Status begun = experts_->BeginDirect(release).status();
-  if (absl::IsUnavailable(begun)) return;  // asked again when the slice is back
-  asked_ = true;
+  if (absl::IsUnavailable(begun)) return;  // checked again when the missing slice is back
+  checked_ = true;
   possible_ = begun.ok() && experts_->EndDirect(0, 0, absl::OkStatus()).ok();
 }
 
-absl::StatusOr<std::byte*> DirectExchange::DeviceAddress(const DirectPort& port) {
+absl::StatusOr<std::byte*> DirectExchange::DeviceAddress(const MailboxEndpoint& endpoint) {
   for (const Registered& known : segments_)
-    if (known.mapping == port.mapping) return known.memory->device();
-  ASSIGN_OR_RETURN(auto memory, runtime_.RegisterHost(port.segment));
-  segments_.push_back({port.mapping, std::move(memory)});
+    if (known.mapping == endpoint.mapping) return known.memory->device();
+  ASSIGN_OR_RETURN(auto memory, runtime_.RegisterHost(endpoint.segment));
+  segments_.push_back({endpoint.mapping, std::move(memory)});
   return segments_.back().memory->device();
 }
 
-// Of sessions that are gone.
+// Drops the segments of sessions that have ended.
 void DirectExchange::DropOldSegments(const DirectStep& direct) {
   segments_.remove_if([&](const Registered& known) {
-    return std::none_of(direct.ports.begin(), direct.ports.end(),
-                        [&](const DirectPort& port) { return port.mapping == known.mapping; });
+    return std::none_of(direct.endpoints.begin(), direct.endpoints.end(),
+                        [&](const MailboxEndpoint& endpoint) { return endpoint.mapping == known.mapping; });
   });
 }
 
@@ -61,37 +61,38 @@ absl::Status DirectExchange::Open(bool exact, absl::Span<HandoverStep> steps) {
   if (open_) return absl::OkStatus();
   std::memset(fault_->host(), 0, fault_->bytes());
   auto* release = new (release_->host()) std::atomic<uint32_t>(0);
-  NUMOE_CHECK(experts_ != nullptr) << "only a backend with shared memory has steps that are captured";
+  NUMOE_CHECK(experts_ != nullptr) << "steps can be captured only with a backend that has shared memory";
   ASSIGN_OR_RETURN(const DirectStep direct, experts_->BeginDirect(release));
   open_ = true;
-  NUMOE_CHECK_LE(direct.ports.size(), static_cast<size_t>(kPortsMax));
+  NUMOE_CHECK_LE(direct.endpoints.size(), static_cast<size_t>(kEndpointsMax));
   HandoverStep& step = steps.front();
   step.first_call_id = direct.first_call_id;
-  step.flags = exact ? kExactFlag : 0;
-  step.ports = static_cast<int32_t>(direct.ports.size());
+  step.flags = exact ? kBatchInvariantFlag : 0;
+  step.endpoint_count = static_cast<int32_t>(direct.endpoints.size());
   DropOldSegments(direct);
-  for (size_t p = 0; p < direct.ports.size(); ++p) {
-    const DirectPort& port = direct.ports[p];
-    const absl::StatusOr<std::byte*> device = DeviceAddress(port);
+  for (size_t p = 0; p < direct.endpoints.size(); ++p) {
+    const MailboxEndpoint& endpoint = direct.endpoints[p];
+    const absl::StatusOr<std::byte*> device = DeviceAddress(endpoint);
     if (!device.ok()) {
-      LogWarning("workers are reached through the host from now on: {}",
-                 std::string(device.status().message()));
+      LogWarning(
+          "from now on, layer calls go through the host, because a worker's memory cannot be pinned: {}",
+          std::string(device.status().message()));
       possible_ = false;
       RETURN_IF_ERROR(Close(absl::OkStatus(), /*ran=*/false));
-      return absl::UnavailableError("the step is made again, through the host");
+      return absl::UnavailableError("the step will be repeated with layer calls through the host");
     }
-    const std::byte* host = port.segment.data();
-    step.port[p] = {.instance = port.instance,
-                    .request = Moved(port.request.data(), host, *device),
-                    .request_published = Moved(port.request_published, host, *device),
-                    .request_length = Moved(port.request_length, host, *device),
-                    .reply = Moved(port.reply.data(), host, *device),
-                    .reply_published = Moved(port.reply_published, host, *device),
-                    .deferred_reply = Moved(port.deferred_reply.data(), host, *device),
-                    .deferred_published = Moved(port.deferred_published, host, *device),
-                    .requests = port.requests,
-                    .replies = port.replies,
-                    .deferred = port.deferred};
+    const std::byte* host = endpoint.segment.data();
+    step.endpoints[p] = {.instance = endpoint.instance,
+                         .request = Moved(endpoint.request.data(), host, *device),
+                         .request_published = Moved(endpoint.request_published, host, *device),
+                         .request_length = Moved(endpoint.request_length, host, *device),
+                         .reply = Moved(endpoint.reply.data(), host, *device),
+                         .reply_published = Moved(endpoint.reply_published, host, *device),
+                         .deferred_reply = Moved(endpoint.deferred_reply.data(), host, *device),
+                         .deferred_published = Moved(endpoint.deferred_published, host, *device),
+                         .requests = endpoint.requests,
+                         .replies = endpoint.replies,
+                         .deferred = endpoint.deferred};
   }
   for (HandoverStep& other : steps.subspan(1)) {
     const int32_t rows = other.rows;
@@ -112,7 +113,7 @@ void DirectExchange::EnqueueSend(const RoutedCall& call, const HandoverStep* ste
                    .experts_per_token = call.experts_per_token,
                    .deferred_experts = call.deferred_experts,
                    .rows_max = call.rows,
-                   .ports_max = kPortsMax,
+                   .endpoints_max = kEndpointsMax,
                    .layer = call.layer,
                    .call = replies(ReplyPart::kImmediate)},
                   stream_);
@@ -125,7 +126,7 @@ void DirectExchange::EnqueueAdd(ReplyPart part, float* residual, int rows, int h
   LaunchAwaitReplies({.step = step,
                       .fault = fault,
                       .release = reinterpret_cast<const uint32_t*>(release_->device()),
-                      // A deferred reply is to the call whose other one came last.
+                      // A deferred reply belongs to the call whose immediate reply came last.
                       .call = replies(ReplyPart::kImmediate) - (deferred ? 1 : 0),
                       .reply = replies(part),
                       .deferred = deferred},
@@ -145,13 +146,14 @@ absl::Status DirectExchange::Describe(const HandoverFault& fault) const {
       return absl::OkStatus();
     case FaultKind::kReleased:
       return absl::UnavailableError(
-          fmt::format("slice {} did not answer call {} of the step", fault.port, fault.call));
+          fmt::format("slice {} did not answer call {} of the step", fault.endpoint, fault.call));
     case FaultKind::kOtherCall:
       return absl::InternalError(
-          fmt::format("slice {} answered another call than call {} of the step", fault.port, fault.call));
+          fmt::format("slice {} answered a different call, expected an answer to call {} of the step",
+                      fault.endpoint, fault.call));
     case FaultKind::kRefused:
       return absl::InternalError(
-          fmt::format("slice {} refused call {} of the step with code {}; its log says why", fault.port,
+          fmt::format("slice {} refused call {} of the step with code {}; its log says why", fault.endpoint,
                       fault.call, fault.status));
   }
   return absl::InternalError(fmt::format("unknown fault {}", fault.kind));

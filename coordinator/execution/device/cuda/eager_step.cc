@@ -16,10 +16,10 @@ void EagerStep::Stage(const RoutedRows& work) {
 }
 
 absl::Status EagerStep::Send(const RoutedRows& work, Tensor residual) {
-  device().direct.AskOnce();
+  device().direct.CheckOnce();
   const RoutedCall call = CallOf(work);
   RETURN_IF_ERROR(device().staged.Start(call));
-  EnqueueHot(call, Residual(work, residual));  // while the workers compute the others
+  EnqueueHot(call, Residual(work, residual));  // while the workers compute the other experts
   return absl::OkStatus();
 }
 

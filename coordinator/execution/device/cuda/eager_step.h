@@ -1,6 +1,6 @@
-// EagerStep: a step whose operations run as they are enqueued, and whose routed work goes through the host.
+// EagerStep: a step whose operations run as they are enqueued, and whose layer calls go through the host.
 //
-// Prompts, steps of many rows, and workers on other hosts. One thread, the engine's.
+// Used for prompts, for steps with many rows, and if workers are on other hosts. One thread, the engine's.
 #pragma once
 
 #include "coordinator/execution/device/cuda/launching_step.h"

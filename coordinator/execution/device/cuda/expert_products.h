@@ -1,9 +1,10 @@
-// ExpertProducts: the products of a layer's experts that are in device memory, slot by slot, with their
-// scratch.
+// ExpertProducts: computes a layer's experts whose weights are in slots of device memory; owns the scratch
+// for it.
 //
-// Sort a step's pairs by slot, take those experts out of what is left for others, multiply, add. The slots
-// are whoever's: hot experts' (cuda_experts.h) or a window's (expert_windows.h), one set after the other,
-// each from its sort to its sum. One thread, the engine's.
+// It sorts a step's (token, expert) pairs by slot, removes their experts from those that are left for others,
+// multiplies, and adds up. The slots contain hot experts (cuda_experts.h) or a window of fetched experts
+// (expert_windows.h). Sets of slots are processed one after another, each from its sort to its sum. One
+// thread, the engine's.
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@
 
 namespace numoe::execution::cuda {
 
-/// One layer of one step; device memory, rows of the bucket.
+/// The inputs of one layer in one step, in device memory, with the rows of the bucket.
 struct ExpertsCall {
   LayerId layer = 0;
   int rows = 0;
@@ -25,12 +26,12 @@ struct ExpertsCall {
   const float* weights = nullptr;    // [rows, experts_per_token]
 };
 
-/// Experts of a layer that lie one behind the other.
+/// Contiguous slots with experts of a layer.
 struct SlotSet {
   ExpertSlot slot;
   int slots = 0;
   const std::byte* data = nullptr;  // [slots] of slot.bytes()
-  const int32_t* table = nullptr;   // [experts] slot or -1
+  const int32_t* table = nullptr;   // [experts] the slot of each expert, or -1
 };
 
 class ExpertProducts {
@@ -38,12 +39,13 @@ class ExpertProducts {
   static absl::StatusOr<std::unique_ptr<ExpertProducts>> Create(const ExpertSlotSpec& spec, int rows_max,
                                                                 Runtime& runtime, Stream stream);
 
-  /// The experts that are left, [rows, experts_per_token]: valid until the next sort, which may read it.
+  /// Sorts the pairs whose expert is in the set. Returns the experts that are left for others, [rows,
+  /// experts_per_token], valid until the next sort, which may have them as its input.
   const int32_t* EnqueueSort(const ExpertsCall& call, const SlotSet& set);
-  /// What the last sort left.
+  /// The experts that the last sort left for others.
   const int32_t* left() const { return At<const int32_t>(left_); }
   void EnqueueProducts(const ExpertsCall& call, const SlotSet& set);
-  /// residual += the slots' weighted outputs.
+  /// residual += the weighted outputs of the set's experts.
   void EnqueueCombine(const ExpertsCall& call, const SlotSet& set, float* residual);
 
  private:

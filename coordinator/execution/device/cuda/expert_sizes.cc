@@ -11,7 +11,7 @@ namespace numoe::execution::cuda {
 namespace {
 
 constexpr size_t kArrivals = size_t{1} << 16;  // blocks of a split product
-// Long enough that a copy's start does not count, short beside a layer's experts.
+// Large enough that the start of a copy costs little, small compared to a layer's experts.
 constexpr size_t kStageBytesMax = size_t{128} << 20;
 
 }  // namespace

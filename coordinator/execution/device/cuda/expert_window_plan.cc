@@ -24,28 +24,34 @@ absl::StatusOr<DeviceFormat> DeviceFormatOf(const std::string& name) {
   }
 }
 
-// A part that ends inside the whole must end with a whole panel of outputs and step of inputs.
+// Checks a worker's part. A part that ends inside the expert must end with a whole panel of outputs and a
+// whole step of inputs.
 absl::Status CheckPart(const LayerPart& part, const LayerPart& example, bool by_expert, int hidden,
                        int width) {
   const bool whole = part.first == 0 && part.width == width;
   const bool inside = part.first + part.width <= width && part.width > 0;
   if (by_expert ? !whole : !inside) {
-    return absl::InvalidArgumentError(fmt::format("a worker holds rows {} to {} of experts of {}", part.first,
-                                                  part.first + part.width, width));
+    return absl::InvalidArgumentError(
+        fmt::format("found a worker that holds rows {} to {}, expected {} of {} rows", part.first,
+                    part.first + part.width, by_expert ? "all" : "a part", width));
   }
   if (!whole && (part.first % kStepInputs != 0 || part.width % kStepInputs != 0)) {
-    return absl::UnimplementedError(fmt::format(
-        "a worker holds rows {} to {} of every expert, a GPU fetches multiples of {}; use --slice=expert",
-        part.first, part.first + part.width, kStepInputs));
+    return absl::UnimplementedError(
+        fmt::format("found a worker that holds rows {} to {} of every expert, expected multiples of {} rows "
+                    "for fetching by a GPU; "
+                    "start the workers with --slice=expert",
+                    part.first, part.first + part.width, kStepInputs));
   }
   if (part.layer.up_format != example.layer.up_format || part.layer.down_format != example.layer.down_format)
-    return absl::UnimplementedError("the workers hold a layer's experts in different formats");
+    return absl::UnimplementedError(
+        "found workers that hold a layer's experts in different formats, expected one");
   ASSIGN_OR_RETURN(const WeightFormat up, ParseWeightFormat(part.layer.up_format));
   ASSIGN_OR_RETURN(const WeightFormat down, ParseWeightFormat(part.layer.down_format));
   const uint64_t bytes = 2 * PackedBytes(up, part.width, hidden) + PackedBytes(down, hidden, part.width);
   if (bytes == part.layer.expert_bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("an expert of layer {} takes a worker {} bytes, expected {}",
-                                                part.layer.layer, part.layer.expert_bytes, bytes));
+  return absl::InvalidArgumentError(
+      fmt::format("found an expert of layer {} with {} bytes on a worker, expected {}", part.layer.layer,
+                  part.layer.expert_bytes, bytes));
 }
 
 }  // namespace
@@ -55,7 +61,7 @@ std::vector<ExpertWindow> PlanWindows(LayerId layer, const ExpertShare& share, i
   NUMOE_CHECK_GT(capacity, 0);
   const int step = share.by_expert ? share.worker_count : 1;
   std::vector<ExpertWindow> windows;
-  for (int first = 0; first < step; ++first) {  // the owner, of whole experts
+  for (int first = 0; first < step; ++first) {  // the worker that owns the experts, if they are whole
     int place = 0;
     for (ExpertId expert = first; expert < share.num_experts; expert += step, ++place) {
       if (held(expert)) continue;
@@ -74,7 +80,7 @@ std::vector<ExpertWindow> PlanWindows(LayerId layer, const ExpertShare& share, i
     }
   }
   if (share.by_expert) return windows;
-  // Every worker has its part of every expert.
+  // Every worker has a part of every expert.
   for (ExpertWindow& window : windows) {
     const std::vector<WindowCopy> first = window.copies;
     for (int worker = 1; worker < share.worker_count; ++worker) {

@@ -1,10 +1,10 @@
-// Which experts of a step's layers are fetched in which order: windows of experts, and of each the copies
-// that bring its bytes from the workers' memory.
+// Plans the order in which the experts of a step's layers are fetched: windows of experts, and for each
+// window the copies of its bytes from the workers' memory.
 //
-// Pure. A window is what the device holds at a time of one layer: as many experts as have room. Experts that
-// the device holds already are left out. Places in a worker's block are those of mapped_weights.h; experts
-// that lie one behind the other in a worker's memory come into slots one behind the other, so that they are
-// one copy.
+// Pure. A window is a group of experts of one layer that fits the device's memory for fetched experts.
+// Experts that the device already holds are left out. The places of experts in a worker's block are those of
+// mapped_weights.h; experts that are contiguous in a worker's memory get contiguous slots, so that one copy
+// transfers them.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 
 namespace numoe::execution::cuda {
 
-/// Experts that lie one behind the other in one worker's memory.
+/// Experts that are contiguous in one worker's memory.
 struct WindowCopy {
   int worker = 0;
-  int place = 0;  // of the first, in the layer's block
-  int slot = 0;   // of the first, in the window
+  int place = 0;  // of the first expert, in the layer's block
+  int slot = 0;   // of the first expert, in the window
   int count = 0;
 };
 
@@ -31,19 +31,22 @@ struct ExpertWindow {
   std::vector<WindowCopy> copies;
 };
 
-/// The layer's windows of at most `capacity` experts, of those that `held` does not say the device has.
+/// Plans the layer's windows with at most `capacity` experts each, without experts for which `held` returns
+/// true because the device has them.
 std::vector<ExpertWindow> PlanWindows(LayerId layer, const ExpertShare& share, int capacity,
                                       const std::function<bool(ExpertId)>& held);
 
-/// How the device holds an expert of the layer whose parts the workers hold as `parts` say, in slice order:
-/// the workers' own bits where the product kernels decode them, BF16 otherwise (kernels/experts_repack.h).
-/// UNIMPLEMENTED: parts that no kernel can put together; says which. INVALID_ARGUMENT: the parts do not make
-/// an expert of [width, hidden].
+/// One worker's part of a layer's experts: rows [first, first + width) of gate and up, and the same columns
+/// of down; all rows if the workers hold whole experts.
 struct LayerPart {
   MappedLayer layer;
   int width = 0;
   int64_t first = 0;
 };
+/// Returns the layout of the slots in which the device holds the layer's experts; `parts` are in slice order.
+/// The slots have the workers' own bits if the product kernels decode their format, BF16 otherwise
+/// (kernels/experts_repack.h). UNIMPLEMENTED: no kernel can assemble these parts, and the message states why.
+/// INVALID_ARGUMENT: the parts do not form an expert of [width, hidden].
 absl::StatusOr<ExpertSlot> SlotOfParts(const std::vector<LayerPart>& parts, bool by_expert, int hidden,
                                        int width);
 

@@ -14,7 +14,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// The directory's entry; null: it has none for the layer.
+// Returns the directory's entry for the layer, or null if there is none.
 const MappedLayer* Find(const MappedWeights& directory, LayerId layer) {
   const auto found = std::find_if(directory.layers.begin(), directory.layers.end(),
                                   [&](const MappedLayer& entry) { return entry.layer == layer; });
@@ -47,7 +47,7 @@ absl::StatusOr<std::unique_ptr<ExpertWindows>> ExpertWindows::Create(const Exper
 
 ExpertWindows::~ExpertWindows() {
   EndStep();
-  for (const auto& pinned : pinned_)  // what pins belongs to the runtime
+  for (const auto& pinned : pinned_)  // pins belong to the runtime and must end before it
     if (const auto memory = pinned.lock(); memory != nullptr) memory->Unpin();
 }
 
@@ -70,8 +70,11 @@ absl::Status ExpertWindows::Adopt(DirectExperts& experts) {
   NUMOE_CHECK(!in_use_);
   std::vector<std::shared_ptr<ExpertMemory>> now = experts.MappedExperts();
   if (now.empty()) {
-    memories_.clear();  // MemoryRetirer unpins it
-    return absl::UnavailableError("not every worker shares its experts on this host (--share-experts)");
+    memories_.clear();  // DeferredUnmapper unpins it
+    return absl::UnavailableError(
+        "found a worker that does not share its experts on this host, expected all to; start the workers "
+        "with "
+        "--share-experts");
   }
   if (now == memories_) return adopted_;
   memories_ = std::move(now);
@@ -82,9 +85,10 @@ absl::Status ExpertWindows::Adopt(DirectExperts& experts) {
   adopted_ = PlanLayers();
   if (adopted_.ok()) adopted_ = Pin();
   if (adopted_.ok()) {
-    LogInfo("prompts fetch experts from the memory of {} workers", memories_.size());
+    LogInfo("long prompts will fetch experts from the memory of {} workers", memories_.size());
   } else {
-    LogWarning("prompts stay with the workers: {}", std::string(adopted_.message()));
+    LogWarning("the workers compute the experts of all prompts, because the GPU cannot fetch them: {}",
+               std::string(adopted_.message()));
   }
   EndUse();
   return adopted_;
@@ -100,7 +104,8 @@ absl::Status ExpertWindows::PlanLayers() {
     for (const auto& memory : memories_) {
       const MappedLayer* const entry = Find(memory->directory(), l);
       if (entry == nullptr)
-        return absl::InvalidArgumentError(fmt::format("a worker's memory has no layer {}", l));
+        return absl::InvalidArgumentError(
+            fmt::format("a worker's memory has no experts of layer {}, expected all MoE layers", l));
       layer.parts.push_back(
           {.layer = *entry, .width = memory->directory().width, .first = memory->directory().first});
       layer.bytes.push_back(memory->Bytes(*entry).data());
@@ -112,10 +117,10 @@ absl::Status ExpertWindows::PlanLayers() {
       layer.up_bytes.push_back(PackedBytes(*ParseWeightFormat(part.layer.up_format), part.width, hidden));
       if (layer.capacity >= std::min(spec_.window, spec_.experts) && part.layer.expert_bytes <= sizes_.stage)
         continue;
-      return absl::UnimplementedError(
-          fmt::format("experts of layer {} take {} bytes as the workers hold them, the plan has room for {}; "
-                      "start the workers with --format=auto",
-                      l, layer.slot.bytes(), sizes_.window / static_cast<size_t>(spec_.window)));
+      return absl::UnimplementedError(fmt::format(
+          "found experts of layer {} with {} bytes in the workers' format, expected at most {}, for which "
+          "windows are planned; start the workers with --format=auto",
+          l, layer.slot.bytes(), sizes_.window / static_cast<size_t>(spec_.window)));
     }
   }
   return absl::OkStatus();
@@ -126,7 +131,7 @@ absl::Status ExpertWindows::Pin() {
     if (memory->pinned()) continue;
     const auto pins = std::make_shared<Pins>();
     for (const MappedLayer& layer : memory->directory().layers) {
-      // Whole pages: a layer's end is padded to the next layer's beginning.
+      // The span has whole pages, because the end of a layer is padded up to the beginning of the next one.
       const absl::Span<const std::byte> bytes = memory->Bytes(layer);
       const size_t whole =
           (bytes.size() + kMappedLayerAlignment - 1) / kMappedLayerAlignment * kMappedLayerAlignment;
@@ -202,7 +207,8 @@ void ExpertWindows::EnqueueCopy(const Layer& layer, const WindowCopy& copy, std:
   }
 }
 
-// Gate and up become the halves of the slot's first matrix, down the second one, or a worker's part of each.
+// Enqueues the repack of gate and up into the halves of the slot's first matrix, and of down into the second
+// matrix; if experts are divided among workers, of a worker's part of each.
 void ExpertWindows::EnqueueRepack(const Layer& layer, const WindowCopy& copy, const std::byte* stage,
                                   std::byte* slots) {
   const LayerPart& part = layer.parts[static_cast<size_t>(copy.worker)];
@@ -270,7 +276,7 @@ absl::StatusOr<double> ExpertWindows::MeasureLayer() {
   step_.erase(next, step_.end());
   std::chrono::duration<double> taken{};
   absl::Status status;
-  for (int round = 0; round < 2 && status.ok(); ++round) {  // the first one wakes the bus
+  for (int round = 0; round < 2 && status.ok(); ++round) {  // the first round wakes the PCIe bus
     const auto begin = std::chrono::steady_clock::now();
     for (fetched_ = 0; fetched_ < step_.size();) EnqueueFetch();
     status = AwaitFetched();
@@ -285,7 +291,7 @@ absl::StatusOr<double> ExpertWindows::MeasureLayer() {
 
 void ExpertWindows::EndStep() {
   if (!in_use_) return;
-  if (computed_ < step_.size()) (void)AwaitFetched();  // it ended early
+  if (computed_ < step_.size()) (void)AwaitFetched();  // the step ended early
   EndUse();
 }
 

@@ -1,14 +1,15 @@
-// ExpertWindows: long prompts' experts, fetched from the workers' memory and computed here, layer by layer.
+// ExpertWindows: fetches the experts of long prompts from the workers' memory and computes them here, layer
+// by layer.
 //
-// The workers' mapped weights are pinned once a session. A step's experts come in windows
-// (expert_window_plan.h) through three streams that meet by events:
+// The workers' mapped weights are pinned once per session. A step's experts are fetched in windows
+// (expert_window_plan.h) by three streams that are synchronised by events:
 //
 //   copies    a stage is filled over PCIe            waits until the stage was repacked
 //   repacks   the stage becomes slots of a window    waits for the stage, and until the window was computed
 //   compute   the window's products                  wait for the window
 //
-// so the next window, of this layer or the next one, is on its way while one is computed. No worker computes,
-// and none is asked; while a step runs its memory cannot be retired. One thread, the engine's.
+// so the next window, of this layer or the next one, is fetched while one is computed. The workers compute
+// nothing and receive no calls; while a step runs, their memory cannot be unmapped. One thread, the engine's.
 #pragma once
 
 #include <array>
@@ -31,26 +32,29 @@ class ExpertWindows {
   ~ExpertWindows();
 
   using Held = std::function<bool(LayerId, ExpertId)>;
-  /// Pins the workers' memory where it is new. UNAVAILABLE: a worker shares none, or is away;
-  /// UNIMPLEMENTED: it holds parts that no kernel puts together, or more than the windows have room for.
+  /// Pins the workers' memory if that has not been done yet. UNAVAILABLE: a worker does not share its memory,
+  /// or is away; UNIMPLEMENTED: no kernel can assemble the workers' parts, or they are larger than the
+  /// windows.
   absl::Status Adopt(DirectExperts& experts);
-  /// Plans the step and sends for its first windows. False: its experts stay with the workers.
+  /// Plans the step and begins to fetch its first windows. Returns false if the workers compute its experts.
   bool BeginStep(DirectExperts& experts, const Held& held);
-  /// residual += the layer's experts that were not held, of the pairs in call.experts. Layers in order.
+  /// residual += the outputs of the layer's fetched experts, for the pairs in call.experts. Must be called
+  /// for the layers in order.
   void EnqueueLayer(const ExpertsCall& call, ExpertProducts& products, float* residual);
-  /// Seconds that fetching one layer takes, with nothing to compute. REQUIRES: Adopt was OK; no step runs.
+  /// Returns the seconds that fetching one layer takes without computing. REQUIRES: Adopt returned OK; no
+  /// step runs.
   absl::StatusOr<double> MeasureLayer();
-  /// After the compute stream was waited for, or where a step ended early.
+  /// Must be called after the compute stream was waited for, and if a step ended early.
   void EndStep();
 
  private:
-  // What a layer's bytes are, and where.
+  // The layout and addresses of a layer's experts.
   struct Layer {
     ExpertSlot slot;
     int capacity = 0;                     // experts of a window
     std::vector<LayerPart> parts;         // [workers]
-    std::vector<const std::byte*> bytes;  // [workers] of the layer's experts
-    std::vector<size_t> up_bytes;         // [workers] of gate, and of up
+    std::vector<const std::byte*> bytes;  // [workers] address of the layer's experts
+    std::vector<size_t> up_bytes;         // [workers] bytes of gate, which are also those of up
   };
   struct Window {
     ExpertWindow plan;
@@ -68,7 +72,7 @@ class ExpertWindows {
   absl::Status PlanLayers();
   void PlanStep(const Held& held);
   absl::Status AwaitFetched();
-  // Of the first window that was not sent for.
+  // Enqueues fetching the next window.
   void EnqueueFetch();
   void EnqueueCopy(const Layer& layer, const WindowCopy& copy, std::byte* window);
   void EnqueueRepack(const Layer& layer, const WindowCopy& copy, const std::byte* stage, std::byte* slots);
@@ -93,7 +97,7 @@ class ExpertWindows {
   // The current step.
   bool in_use_ = false;
   std::vector<Window> step_;
-  size_t fetched_ = 0;   // windows sent for
+  size_t fetched_ = 0;   // windows whose fetch is enqueued
   size_t computed_ = 0;  // windows whose products are enqueued
   size_t stage_turn_ = 0;
 };

@@ -1,8 +1,8 @@
-// FetchedStep: a long prompt's step, whose routed experts come from the workers' memory and are computed here
-// (expert_windows.h). No worker is asked.
+// FetchedStep: a step for long prompts, whose routed experts are fetched from the workers' memory and
+// computed here (expert_windows.h). No worker is called.
 //
-// The windows are on their way when the step begins. It is whole, and nothing is deferred. One thread, the
-// engine's.
+// The first windows are being fetched when the step begins. The step is never divided into halves, and no
+// experts are deferred. One thread, the engine's.
 #pragma once
 
 #include "coordinator/execution/device/cuda/launching_step.h"
@@ -14,7 +14,7 @@ class FetchedStep final : public LaunchingStep {
   /// REQUIRES: ExpertWindows::BeginStep returned true for this step.
   FetchedStep(StepFrame frame, const CudaParts& parts);
 
-  StepWay way() const override { return StepWay::kFetched; }
+  ExpertExecution expert_execution() const override { return ExpertExecution::kFetched; }
   Rows SelectLogitRows(Tensor in, Tensor out) override { return SelectRows(frame().logit_rows, in, out); }
   absl::StatusOr<StepOutput> ReadLogits(Rows rows, Tensor logits) override;
 

@@ -1,8 +1,8 @@
-// GraphCache: the captured steps, at most so many that a card always has room for them.
+// GraphCache: the graphs of captured steps, whose number is limited so that a card always has room for them.
 //
-// A graph's nodes lie in the device's memory, and there is a bucket for every pair of rounded rows and
-// context. What was used longest ago makes way for a new one and is captured again when it comes back. One
-// thread, the engine's.
+// A graph's nodes are stored in the device's memory, and there is a bucket for every pair of rounded rows and
+// context. A new graph replaces the one used longest ago, whose bucket is captured again when it is needed.
+// One thread, the engine's.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace numoe::execution::cuda {
 
-/// Some 2,000 nodes each of a model of 61 layers, one to two KiB a node: half a GiB of what plans keep for
-/// the driver.
+/// A graph of a model with 61 layers has about 2,000 nodes of one to two KiB each: together half a GiB of the
+/// memory that plans reserve for the driver.
 inline constexpr size_t kGraphsMax = 128;
 
 class GraphCache {
  public:
   explicit GraphCache(size_t graphs_max = kGraphsMax) : graphs_max_(graphs_max) {}
 
-  /// nullptr: not captured, or no longer.
+  /// Returns the bucket's graph; nullptr if it was not captured or was removed.
   Graph* Find(const StepBucket& bucket) {
     const auto found = graphs_.find(bucket);
     if (found == graphs_.end()) return nullptr;

@@ -1,9 +1,9 @@
-// Every kernel that this program can launch, so that all of them are loaded before the first step.
+// The list of all kernels that this program can launch, so that all of them are loaded before the first step.
 //
-// The driver loads a kernel when it is first launched, which may wait for the device: behind a kernel that
-// waits for a worker, or in the middle of a capture. So each kernel that NUMOE_LAUNCH names stands in a list
-// when main begins, and the runtime asks for all of them when it opens a card. Kernels are known as the CUDA
-// runtime knows them, by their host functions. Plain C++; read-only once main runs.
+// The driver loads a kernel when it is first launched, which may have to wait for the device: for a kernel
+// that waits for a worker, or in the middle of a capture. Therefore each kernel that NUMOE_LAUNCH names is in
+// a list before main begins, and the runtime loads all of them when it opens a card. A kernel is identified
+// as in the CUDA runtime, by its host function. Plain C++; read-only once main runs.
 #pragma once
 
 namespace numoe::execution::cuda {
@@ -16,10 +16,10 @@ struct ListedKernel {
     listed_kernels = this;
   }
   const void* const function;
-  const ListedKernel* const next;  // null: the last one
+  const ListedKernel* const next;  // null for the last one
 };
 
-/// Whoever names it, in code that need not run, has the kernel in the list.
+/// Any code that names this variable, even if the code never runs, adds the kernel to the list.
 template <auto* kKernel>
 inline const ListedKernel kListed{reinterpret_cast<const void*>(kKernel)};
 

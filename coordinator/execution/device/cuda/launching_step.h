@@ -1,8 +1,8 @@
-// LaunchingStep: what the steps have in common whose operations are enqueued on the GPU, to run at once
+// LaunchingStep: the common part of all steps whose operations are enqueued on the GPU, to run at once
 // (eager_step.h, fetched_step.h) or to be recorded (captured_step.h).
 //
-// Everything but the routed experts' way and the reading of logits, which is what they differ in. One thread,
-// the engine's.
+// It contains everything except the execution of routed experts and the reading of logits, in which these
+// steps differ. One thread, the engine's.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,9 @@ class LaunchingStep : public Step {
         frame_(std::move(frame)),
         memory_{parts.store, parts.buffers, frame_, parts.runtime, parts.stream} {}
 
-  StepWay way() const override { return frame_.halves() ? StepWay::kHalves : StepWay::kWhole; }
+  ExpertExecution expert_execution() const override {
+    return frame_.halves() ? ExpertExecution::kHalves : ExpertExecution::kWhole;
+  }
   Rows all() const override { return frame_.parts[0].rows; }
   absl::Span<const Rows> parts() const override { return frame_.layer_rows; }
 
@@ -32,22 +34,22 @@ class LaunchingStep : public Step {
   const CudaParts& device() const { return parts_; }
   const StepFrame& frame() const { return frame_; }
   const StepMemory& memory() const { return memory_; }
-  /// Makes the operations. Comes when the step's tables are on their way, or will be before what is recorded
-  /// runs.
+  /// Makes the operations. REQUIRES: the upload of the step's tables is enqueued, or, in a recorded step,
+  /// will be before the graph runs.
   void MakeOperations() { operations_ = MakeCudaOperations(memory_, parts_.kernels); }
-  /// The first `count` of the rows that want logits.
+  /// Copies the first `count` rows whose logits are needed.
   Rows SelectRows(int count, Tensor in, Tensor out) const;
 
   RoutedCall CallOf(const RoutedRows& work) const;
   float* Residual(const RoutedRows& work, Tensor residual) const {
     return memory_.Data<float>(work.rows.first, residual);
   }
-  /// Counts the selected experts and sorts out what hot ones compute, so that the workers get the rest at
-  /// once.
+  /// Counts the selected experts and separates the pairs of hot experts, so that the others can be sent to
+  /// the workers at once.
   void EnqueueSort(const RoutedCall& call) const;
-  /// The call without the experts that are hot. REQUIRES: it was sorted last.
+  /// Returns the call without the hot experts. REQUIRES: this call was sorted last.
   RoutedCall LeftOf(RoutedCall call) const;
-  /// residual += the hot experts' sums. REQUIRES: the call was sorted last.
+  /// residual += the hot experts' sums. REQUIRES: this call was sorted last.
   void EnqueueHot(const RoutedCall& call, float* residual) const;
 
  private:

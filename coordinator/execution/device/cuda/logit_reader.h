@@ -1,7 +1,7 @@
-// LogitReader: brings a step's rows of logits to the host, except those that a token was drawn from.
+// LogitReader: copies a step's rows of logits to the host, except those from which the device drew a token.
 //
-// Rows that are left to the host come in stretches, one behind the other. The pinned memory that they come to
-// is the reader's; it has room for the largest step. One thread, the engine's.
+// Consecutive rows that are left to the host are copied together; all of them are contiguous on the host. The
+// reader owns the pinned memory for them, which has room for the largest step. One thread, the engine's.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@ namespace numoe::execution::cuda {
 
 class LogitReader {
  public:
-  /// After the store's cache was reserved. All arguments outlive the reader.
+  /// REQUIRES: the store's cache was reserved. All arguments must outlive the reader.
   static absl::StatusOr<std::unique_ptr<LogitReader>> Create(const CudaStore& store, SamplingTables& sampling,
                                                              Runtime& runtime, Stream stream);
 
-  /// Brings what was drawn from the first `rows` rows of `logits`, and the other rows; waits for everything
-  /// in the stream.
+  /// Copies the tokens that were drawn from the first `rows` rows of `logits`, and the logits of the other
+  /// rows; waits for all work in the stream.
   absl::Status Read(Tensor logits, int rows);
-  /// What the last Read brought; valid until the next one.
+  /// The results of the last Read; valid until the next one.
   StepOutput output();
 
  private:
@@ -35,7 +35,7 @@ class LogitReader {
   Runtime& runtime_;
   const Stream stream_;
   std::unique_ptr<Memory> host_;  // pinned
-  size_t values_ = 0;             // that the last Read brought
+  size_t values_ = 0;             // logits that the last Read copied
 };
 
 }  // namespace numoe::execution::cuda

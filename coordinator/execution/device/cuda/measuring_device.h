@@ -1,7 +1,7 @@
-// MeasuringDevice: counts what a model would take of a GPU, on a machine that has none.
+// MeasuringDevice: counts the memory that a model would need on a GPU, on a machine without one.
 //
-// Loads like the CUDA device, into the same store, which keeps nothing here. It has no kernels: beginning a
-// step on it is a bug in its caller. One thread.
+// It loads a model like the CUDA device, into the same store, which only counts here. It has no kernels:
+// beginning a step on it is a bug in the caller. One thread.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace numoe::execution::cuda {
 
 class MeasuringDevice final : public Device {
  public:
-  /// `facts` of the card that is planned for.
+  /// `facts` describes the card for which memory is planned.
   MeasuringDevice(const StepBounds& bounds, const DeviceFacts& facts)
       : store_(bounds, facts, /*runtime=*/nullptr, /*stream=*/nullptr) {}
 
@@ -26,7 +26,7 @@ class MeasuringDevice final : public Device {
   absl::Status ReserveKvCache(const KvCacheSize& size) override { return store_.ReserveKvCache(size); }
   void ConnectExperts(ExpertBackend&) override {}
   std::unique_ptr<Step> Begin(const StepLayout&) override {
-    NUMOE_CHECK(false) << "a device that only measures was asked to run";
+    NUMOE_CHECK(false) << "a MeasuringDevice cannot run steps";
     return nullptr;
   }
   DeviceMemory memory() const override { return store_.memory(); }

@@ -1,6 +1,6 @@
 // RoutedCall: one layer's routed work of a step, in device memory.
 //
-// What the exchanges hand to the workers and what the device's own experts are computed from. Addresses stay
+// The exchanges send it to the workers, and the device's own experts are computed from it. Addresses stay
 // valid for the step. Owns nothing.
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace numoe::execution::cuda {
 
-/// By rows of the bucket.
+/// The arrays have the rows of the bucket.
 struct RoutedCall {
   LayerId layer = 0;
-  int first = 0;   // row of the step
+  int first = 0;   // first row, in the step
   int rows = 0;    // of the bucket
   int tokens = 0;  // without padding
   int hidden_size = 0;
   int experts_per_token = 0;
-  int deferred_experts = 0;  // the last places of every row
+  int deferred_experts = 0;  // the last selected experts of every row
   bool exact = false;
   const Bf16* hidden = nullptr;
   const ExpertId* experts = nullptr;

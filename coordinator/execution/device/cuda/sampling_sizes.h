@@ -1,26 +1,26 @@
-// What drawing tokens on the device takes of its memory: for how many rows there is room.
+// The memory for drawing tokens on the device, and the number of rows for which it has room.
 //
-// Pure, and without kernels, so that memory can be planned on machines that have no GPU. A step's rows beyond
-// this room are read by the host and drawn there. Thread-safe.
+// Pure and without kernels, so that memory can be planned on machines without a GPU. Rows of a step for which
+// there is no room are copied to the host, which draws their tokens. Thread-safe.
 #pragma once
 
 #include <cstdint>
 
 namespace numoe::execution::cuda {
 
-/// Rows of one step that a mask or rules change: each has a copy of its logits, 168 MB at a vocabulary of
-/// 164k.
+/// The most rows of one step that a mask or rules change: each needs a copy of its logits, together 168 MB at
+/// a vocabulary of 164k.
 inline constexpr int kSampleSlotsMax = 256;
-/// Tokens that the rules of all rows of a step name together: 2 MB to copy in each step that has so many.
+/// The most tokens that the rules of all rows of a step may name together; a step with this many copies 2 MB.
 inline constexpr int kSampleRulesMax = 1 << 17;
 
 struct SamplingSizes {
-  int rows = 0;   // of logits in one step; 0: nothing is drawn on the device
+  int rows = 0;   // rows of logits in one step; 0: the device draws no tokens
   int vocab = 0;  // logits of a row
-  int slots = 0;  // rows that a mask or rules change
+  int slots = 0;  // rows that a mask or rules may change
 
   int mask_words() const { return (vocab + 63) / 64; }
-  /// Parts of the block of tables, from its beginning: rows, rules, masks.
+  /// Offsets of the parts of the block of tables, which contains rows, rules and masks in this order.
   uint64_t rules_offset() const;
   uint64_t masks_offset() const;
   uint64_t table_bytes() const;
@@ -28,8 +28,8 @@ struct SamplingSizes {
   uint64_t sampled_bytes() const;
   uint64_t total() const { return table_bytes() + shaped_bytes() + sampled_bytes(); }
 };
-/// `rows` and `vocab` of the tensor of logits. Kernels read four logits at once: none are drawn where they do
-/// not divide a row.
+/// `rows` and `vocab` are the sizes of the tensor of logits. Kernels read four logits at once: if `vocab` is
+/// not a multiple of 4, the device draws no tokens.
 SamplingSizes PlanSampling(int rows, int vocab, int sequences_max);
 
 }  // namespace numoe::execution::cuda

@@ -12,12 +12,13 @@ namespace {
 
 static_assert(kTopLogprobsMax == kLogprobsMax);
 static_assert(sizeof(SamplingRow) == 80 && sizeof(TokenRule) == 16 && sizeof(SampledToken) == 180,
-              "CONTRACT.md states them");
+              "CONTRACT.md states these sizes");
 
 absl::StatusOr<DrawnToken> Drawn(const SampledToken& sampled, const SamplingRow& row) {
   if (sampled.status == SampleStatus::kNotANumber) return NotANumber();
   if (sampled.status == SampleStatus::kNothingAllowed) return NothingAllowed(row.masked);
-  NUMOE_CHECK(sampled.status == SampleStatus::kOk) << "a row that was to be drawn from was not";
+  NUMOE_CHECK(sampled.status == SampleStatus::kOk)
+      << "the kernel drew no token from a row that has a sample spec";
   DrawnToken drawn{.token = sampled.token, .logprobs = {}};
   if (row.top_logprobs < 0) return drawn;
   TokenLogprobs found{.chosen = {sampled.token, sampled.logprob}, .rank = sampled.rank, .top = {}};
@@ -60,7 +61,7 @@ void SamplingTables::Fill(const StepLayout& layout, int rows) {
   }
 }
 
-// False: it is left to the host.
+// Returns false if the row is left to the host.
 bool SamplingTables::Add(const SampleSpec& spec, SamplingRow& row) {
   const SamplingChoice& choice = spec.choice;
   NUMOE_CHECK(spec.vocab > 0 && spec.vocab <= sizes_.vocab) << spec.vocab << " of " << sizes_.vocab;
@@ -78,7 +79,7 @@ bool SamplingTables::Add(const SampleSpec& spec, SamplingRow& row) {
   return AddShape(choice, row);
 }
 
-// What comes before the draw: mask and rules.
+// Adds the mask and the rules, which are applied before the draw.
 bool SamplingTables::AddShape(const SamplingChoice& choice, SamplingRow& row) {
   absl::Span<const TokenRule> rules;
   if (choice.rules != nullptr) {

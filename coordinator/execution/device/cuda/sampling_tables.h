@@ -1,10 +1,10 @@
-// SamplingTables: how tokens are drawn from a step's rows of logits, in the device's memory, and what was
-// drawn.
+// SamplingTables: tables in the device's memory that say how tokens are drawn from a step's rows of logits,
+// and the drawn tokens.
 //
-// From SampleSpecs to what kernels/sampling.h reads, and back. The tables lie at the same addresses in every
-// step, so that a captured graph finds them; a row that is not drawn from is padding. Only what a step uses
-// of them is copied. A row is left to the host where
-//   - it has no spec: probabilities of a prompt, or a caller that wants logits,
+// It converts SampleSpecs to the arguments of kernels/sampling.h, and its results back. The tables have the
+// same addresses in every step, so that a captured graph finds them; rows from which no token is drawn are
+// padding. Only the used part of the tables is copied. A row is left to the host if
+//   - it has no spec: probabilities of a prompt, or a caller that needs logits,
 //   - a request biases one token twice, or its temperature has no reciprocal in fp32,
 //   - there is no room (sampling_sizes.h) for its mask or its rules.
 // Spans of the step's specs are read in Fill only. One thread, the engine's.
@@ -26,18 +26,18 @@ class SamplingTables {
  public:
   static absl::StatusOr<std::unique_ptr<SamplingTables>> Create(const SamplingSizes& sizes, Runtime& runtime);
 
-  /// Fills the host's half for `rows` rows of logits, those of the layout first. REQUIRES: the step before
-  /// has been waited for.
+  /// Fills the host's copy for `rows` rows of logits, which begin with the layout's rows. REQUIRES: the
+  /// previous step has been waited for.
   void Fill(const StepLayout& layout, int rows);
   void Upload(Runtime& runtime, Stream stream) const;
-  /// `logits` is [rows, vocab] of the sizes.
+  /// `logits` is [rows, vocab], as in the sizes.
   void EnqueueDraw(const float* logits, Stream stream) const;
   void Download(Runtime& runtime, Stream stream) const;
-  /// [logit rows] once the stream has been waited for; nothing for those that the host draws. Valid until
-  /// Fill.
+  /// Returns the drawn tokens [logit rows], with nullopt for rows that the host draws from. REQUIRES: the
+  /// stream has been waited for. Valid until the next Fill.
   absl::Span<const DrawnRow> Read();
 
-  /// Of the step's rows of logits.
+  /// Whether the device draws from row `row` of the step's logits.
   bool OnDevice(size_t row) const { return row < on_device_.size() && on_device_[row]; }
   bool any() const { return any_; }
 
@@ -61,10 +61,10 @@ class SamplingTables {
 
   // The current step.
   int rows_ = 0;
-  int rules_ = 0;  // used
-  int slots_ = 0;  // used
+  int rules_ = 0;  // used so far
+  int slots_ = 0;  // used so far
   bool any_ = false;
-  std::vector<bool> on_device_;  // [logit rows] or empty
+  std::vector<bool> on_device_;  // [logit rows], or empty if the device draws nothing
   std::vector<DrawnRow> drawn_;
 };
 

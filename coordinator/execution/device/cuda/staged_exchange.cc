@@ -9,7 +9,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// The values of a call's rows in memory that has `width` of them for each row of a step.
+// Returns the values of a call's rows, in memory that has `width` values for each row of a step.
 template <typename T>
 absl::Span<T> RowsIn(std::byte* memory, const RoutedCall& call, int width) {
   const auto first = static_cast<size_t>(call.first), tokens = static_cast<size_t>(call.tokens);
@@ -56,21 +56,22 @@ void StagedExchange::Stage(const RoutedCall& call) {
 }
 
 absl::Status StagedExchange::Start(const RoutedCall& call) {
-  NUMOE_CHECK(experts_ != nullptr) << "ConnectExperts comes before the first step with routed experts";
+  NUMOE_CHECK(experts_ != nullptr)
+      << "ConnectExperts must be called before the first step with routed experts";
   RETURN_IF_ERROR(reserved_);
   RETURN_IF_ERROR(runtime_.Await(ready_));
   return experts_->Start({.layer = call.layer,
                           .tokens = call.tokens,
                           .experts_per_token = call.experts_per_token,
                           .deferred_experts = call.deferred_experts,
-                          .exact = call.exact,
+                          .batch_invariant = call.exact,
                           .hidden = RowsIn<const float>(hidden_->host(), call, call.hidden_size),
                           .experts = RowsIn<const ExpertId>(routes_->host(), call, call.experts_per_token),
                           .weights = RowsIn<const float>(weights_->host(), call, call.experts_per_token)});
 }
 
-// The call's rows of sums. What was there before was added before these rows were staged again, and Start has
-// waited for that.
+// Returns the call's rows of sums, set to zero. Their old contents were added before these rows were staged
+// again, and Start has waited for that.
 absl::Span<float> StagedExchange::Cleared(const RoutedCall& call, const Memory& sums) const {
   const absl::Span<float> cleared = RowsIn<float>(sums.host(), call, call.hidden_size);
   std::fill(cleared.begin(), cleared.end(), 0.0f);

@@ -1,9 +1,9 @@
-// StagedExchange: routed work on its way to the workers and back through the host: hidden states and routes
-// come to pinned memory, the host calls the backend, the sums go back.
+// StagedExchange: sends routed work to the workers through the host: hidden states and routes are copied to
+// pinned memory, the host calls the backend, and the sums are copied back.
 //
-// For workers on other hosts, and for steps that are not captured. A call has its own rows of the pinned
-// memory, so one half's may be filled while the other's are with the workers. Errors are UNAVAILABLE where
-// the step may be made again. One thread, the engine's.
+// Used if workers are on other hosts, and by steps that are not captured. Each call has its own rows of the
+// pinned memory, so the rows of one half may be filled while the workers compute the other half. Errors are
+// UNAVAILABLE if the step may be repeated. One thread, the engine's.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,11 @@ class StagedExchange {
                                                                 Stream stream);
 
   void Connect(ExpertBackend& experts) { experts_ = &experts; }
-  /// Enqueues the way to pinned memory; another call of other rows may be out.
+  /// Enqueues the copy to pinned memory; a call for other rows may be in flight.
   void Stage(const RoutedCall& call);
-  /// Waits for what was staged, not for what was enqueued since, and makes the call.
+  /// Waits for the staged copy, but not for work that was enqueued later, and makes the call.
   absl::Status Start(const RoutedCall& call);
-  /// residual += the workers' sums. `call` is the one that Start was called with.
+  /// residual += the workers' sums. `call` is the call that was passed to Start.
   absl::Status Finish(const RoutedCall& call, float* residual);
   absl::Status FinishDeferred(const RoutedCall& call, float* residual);
 
@@ -39,10 +39,10 @@ class StagedExchange {
   Runtime& runtime_;
   const Stream stream_;
   ExpertBackend* experts_ = nullptr;
-  // [rows_max, hidden] and [rows_max, experts_per_token] of host memory, made at the first call.
+  // Host memory [rows_max, hidden] and [rows_max, experts_per_token], allocated at the first call.
   std::unique_ptr<Memory> hidden_, sums_, deferred_, routes_, weights_;
-  Event ready_ = nullptr;  // what was staged last is on the host
-  absl::Status reserved_;  // for the staged call
+  Event ready_ = nullptr;  // the call that was staged last has been copied to the host
+  absl::Status reserved_;  // the result of the allocation for the staged call
 };
 
 }  // namespace numoe::execution::cuda

@@ -11,14 +11,14 @@ namespace numoe::execution::cuda {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr size_t kTasksMax = 16'384;  // of a step: 128 rows of 16,384 stretches of keys
+constexpr size_t kTasksMax = 16'384;  // per step; a task is 128 rows with a stretch of 16,384 keys
 constexpr size_t kHandovers = 2;
 constexpr size_t kHandoverBytes =
     (kHandovers * sizeof(HandoverStep) + kAlignment - 1) / kAlignment * kAlignment;
 
 enum Part : size_t { kTokens, kPositions, kDecodePositions, kSequences, kLogitRows, kBlockTables };
 
-// Of the part, in bytes; every part before the block tables has a place for each row.
+// Returns a part's offset in bytes. Every part before the block tables has an entry for each row.
 size_t Offset(const StepBounds& bounds, Part part) {
   const size_t row_bytes =
       (static_cast<size_t>(bounds.rows) * sizeof(int32_t) + kAlignment - 1) / kAlignment * kAlignment;
@@ -65,7 +65,7 @@ absl::StatusOr<StepBuffers> StepBuffers::Create(const StepBounds& bounds, Runtim
 void StepBuffers::Fill(const StepLayout& layout, const AttendSplit& split, const StepBucket& bucket) {
   NUMOE_CHECK(layout.rows() <= bucket.rows && bucket.rows <= bounds_.rows);
   NUMOE_CHECK(layout.blocks_per_sequence_max <= bucket.blocks_per_sequence);
-  // A whole step is one in which nothing is in the first half.
+  // A step that is not divided is treated as one whose first half is empty.
   const int cut = bucket.second_half > 0 ? layout.second_half : 0;
   const int padding_rows = bucket.second_half - cut;  // of the first half
   NUMOE_CHECK(padding_rows >= 0 && layout.rows() + padding_rows <= bucket.rows);

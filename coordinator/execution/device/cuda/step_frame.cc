@@ -11,7 +11,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// The layout's tokens of a part.
+// Returns the layout's tokens of a part.
 RowRange TokensOf(const StepLayout& layout, RowSet set) {
   return {.begin = set == RowSet::kSecondHalf ? layout.second_half : 0,
           .end = set == RowSet::kFirstHalf ? layout.second_half : layout.rows()};
@@ -28,7 +28,7 @@ PartRows PlanPart(RowSet set, const StepLayout& layout, const StepBucket& bucket
 }  // namespace
 
 const PartRows& StepFrame::part(Rows rows) const {
-  NUMOE_CHECK(rows.set != RowSet::kLogits) << "rows of logits are no part of the layers";
+  NUMOE_CHECK(rows.set != RowSet::kLogits) << "rows of logits do not belong to the layers";
   const PartRows& part = parts[static_cast<size_t>(rows.set)];
   NUMOE_CHECK(part.rows.count == rows.count && part.rows.first == rows.first) << "rows of another step";
   return part;
@@ -65,14 +65,12 @@ StepFrame PlanFrame(const StepLayout& layout, const StepBucket& bucket,
 }
 
 std::string Describe(const StepFrame& frame) {
-  std::string text =
-      fmt::format("bucket of {} rows, {} rows want logits", frame.bucket.rows, frame.logit_rows);
+  std::string text = fmt::format("bucket of {} rows, {} logit rows", frame.bucket.rows, frame.logit_rows);
   for (const PartRows& part : frame.parts) {
     if (part.rows.count == 0) continue;
-    absl::StrAppend(
-        &text, fmt::format("; rows [{}, {}): {} tokens, {} attend by decoding, {} passes of prefill",
-                           part.rows.first, part.rows.first + part.rows.count, part.tokens, part.decode_rows,
-                           part.pass_end - part.pass_begin));
+    absl::StrAppend(&text, fmt::format("; rows [{}, {}): {} tokens, {} decode rows, {} prefill passes",
+                                       part.rows.first, part.rows.first + part.rows.count, part.tokens,
+                                       part.decode_rows, part.pass_end - part.pass_begin));
   }
   return text;
 }

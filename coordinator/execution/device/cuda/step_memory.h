@@ -1,4 +1,4 @@
-// StepMemory: where a step's rows are in the GPU's memory: tensors, tables and caches by address.
+// StepMemory: the addresses of a step's tensors, tables and caches in the GPU's memory.
 //
 // Made for one step; owns nothing. One thread, the engine's.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace numoe::execution::cuda {
 
-/// All of it outlives the step.
+/// All references outlive the step.
 struct StepMemory {
   const CudaStore& store;
   const StepBuffers& buffers;
@@ -22,7 +22,7 @@ struct StepMemory {
   const Stream stream;
 
   bool IsActivation(Tensor tensor) const { return store.tensor(tensor).use == TensorUse::kActivation; }
-  /// The tensor from row `first` on. Activations are Bf16, residuals and logits float.
+  /// The tensor, beginning with row `first`. Activations are Bf16, residuals and logits float.
   template <typename T>
   T* Data(int first, Tensor tensor) const {
     const CudaStore::StoredTensor& stored = store.tensor(tensor);

@@ -12,7 +12,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr int kTasksPerThread = 4;  // of a buffer, so that slow threads hold nobody up
+constexpr int kTasksPerThread = 4;  // per buffer, so that slow threads do not delay the others
 
 }  // namespace
 
@@ -29,7 +29,7 @@ absl::StatusOr<std::byte*> WeightStore::Reserve(size_t bytes) {
   return memory_.back()->device();
 }
 
-// The buffer that was filled longest ago, when its copy is done.
+// Waits for the copy of the buffer that was filled longest ago, and returns that buffer.
 absl::StatusOr<WeightStore::Staging*> WeightStore::NextStaging(size_t bytes) {
   Staging& next = staging_[next_staging_];
   next_staging_ ^= 1;
@@ -73,7 +73,7 @@ absl::StatusOr<const std::byte*> WeightStore::StorePack(const DevicePack& pack) 
   }));
   const size_t codes = static_cast<size_t>(panels.count) * panels.bytes;
   RETURN_IF_ERROR(Fill(to + codes, {1, pack.bytes() - codes},
-                       [&](int64_t, int64_t, absl::Span<std::byte> out) { PackBehindPanels(pack, out); }));
+                       [&](int64_t, int64_t, absl::Span<std::byte> out) { PackTail(pack, out); }));
   return to;
 }
 

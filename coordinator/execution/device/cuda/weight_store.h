@@ -1,10 +1,10 @@
-// WeightStore: the model's weights in the device's memory, or without a device only the bytes they would
-// take.
+// WeightStore: the model's weights in the device's memory; without a device, it only counts the bytes they
+// would need.
 //
 // Matrices are packed on the host (device_weights.h) by all CPUs of the calling thread, piece by piece into
-// two buffers of pinned memory: one is copied while the other is filled. What was loaded may be used after
-// Finish. Everything stays until the store ends. RESOURCE_EXHAUSTED: the device, or what may be pinned, is
-// full. One thread, at load time.
+// two buffers of pinned memory: one is copied while the other is filled. Loaded weights may be used after
+// Finish, until the store is destroyed. RESOURCE_EXHAUSTED: the device's memory, or the memory that may be
+// pinned, is used up. One thread, at load time.
 #pragma once
 
 #include <cstdint>
@@ -31,11 +31,11 @@ struct DeviceHeads {
 
 class WeightStore {
  public:
-  /// Of one of the two buffers: copied in a millisecond over PCIe, and dozens of panels of the widest
-  /// matrices.
+  /// The size of each of the two buffers: copied in a millisecond or two over PCIe, and dozens of panels of
+  /// the widest matrices.
   static constexpr size_t kStagingBytes = size_t{64} << 20;
 
-  /// `runtime` null: counts only.
+  /// If `runtime` is null, the store only counts.
   explicit WeightStore(Runtime* runtime, size_t staging_bytes = kStagingBytes)
       : runtime_(runtime), staging_bytes_(staging_bytes) {}
 
@@ -43,21 +43,22 @@ class WeightStore {
   absl::StatusOr<DeviceMatrix> LoadGated(const MatrixView& gate, const MatrixView& up);
   /// `values` is [heads, rows, cols]; stored as BF16.
   absl::StatusOr<DeviceHeads> LoadHeads(absl::Span<const float> values, int heads, int rows, int cols);
-  /// Row-major BF16 [rows, cols]: what is looked up by row.
+  /// Loads a table whose rows are looked up, as row-major BF16 [rows, cols].
   absl::StatusOr<const Bf16*> LoadRows(const MatrixView& source);
-  /// An error is kept for status().
+  /// An error is kept and returned by Finish.
   const float* LoadFloats(absl::Span<const float> values);
-  /// Waits until all of it is on the device, and gives buffers and threads back. The first error of anything.
+  /// Waits until all weights are on the device, and releases buffers and threads. Returns the first error of
+  /// all loading.
   absl::Status Finish();
-  /// That the device's allocations take.
+  /// The bytes of the device's allocations.
   uint64_t bytes() const { return bytes_; }
 
  private:
-  // Writes units [first, last) of what is stored.
+  // Writes units [first, last) of the data to store.
   using PackUnits = absl::FunctionRef<void(int64_t first, int64_t last, absl::Span<std::byte> out)>;
   struct Units {
     int64_t count = 0;
-    size_t bytes = 0;  // of one
+    size_t bytes = 0;  // per unit
   };
   struct Staging {
     Stream stream = nullptr;
@@ -74,7 +75,7 @@ class WeightStore {
   const size_t staging_bytes_;
   uint64_t bytes_ = 0;
   absl::Status first_error_;
-  std::unique_ptr<ThreadPool> pool_;  // while it loads
+  std::unique_ptr<ThreadPool> pool_;  // until Finish
   Staging staging_[2];
   int next_staging_ = 0;
   std::vector<std::unique_ptr<Memory>> memory_;

@@ -1,12 +1,12 @@
-// The kernels' vocabulary: the few words beyond plain CUDA C++ in which all device code is written.
+// The functions and macros (words) beyond plain CUDA C++ with which all device code is written.
 //
-// A kernel's .cu file is compiled twice. nvcc compiles it for the device: words_device.h has the words as
-// thin wrappers and is the only place with PTX. g++ compiles it for the tests, with their own definitions of
-// the words (words_host.h of tests/cuda_host), which run the same grid on fibers: every kernel's logic is
-// tested without a device. This header includes nothing of the tests: the rule that compiles the host version
-// (numoe_cuda_library) includes words_host.h before each source file.
-// Kernels use CUDA's own words (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd on integers, uint4, ...:
-// words_cuda.h lists the ones that the host has), the words below, and plain C++:
+// A kernel's .cu file is compiled twice. nvcc compiles it for the device: words_device.h defines the words as
+// thin wrappers and is the only file with PTX. g++ compiles it for the tests, which define the words
+// themselves (tests/cuda_host/words_host.h) and run the same grid on fibers, so the logic of every kernel is
+// tested without a device. This header includes nothing from the tests: the rule that compiles the host
+// version (numoe_cuda_library) includes words_host.h before each source file. Kernels use CUDA's own words
+// (threadIdx, __syncthreads, __shfl_xor_sync, atomicAdd on integers, uint4, ...: words_cuda.h lists those
+// that the host version has), the words below, and plain C++:
 //
 // clang-format off
 //   NUMOE_SHARED(float, name, [4][32]);      static __shared__ array, 16-byte aligned; no alignas in the type

@@ -1,8 +1,7 @@
-// The kernels' vocabulary on the device (see words.h): thin wrappers around CUDA intrinsics and PTX, sm_80
-// and up.
+// The words of words.h on the device: thin wrappers around CUDA intrinsics and PTX, for sm_80 and later.
 //
-// The only file with PTX. Addresses of shared memory are generic pointers everywhere else. Source of each
-// instruction's meaning: PTX ISA 8.x, section of the instruction's name.
+// This is the only file with PTX. Addresses of shared memory are generic pointers everywhere else. The
+// meaning of each instruction is defined in PTX ISA 8.x, in the section with its name.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,8 +28,8 @@ struct LaunchShape {
   size_t shared_bytes = 0;
 };
 
-/// A launch that the driver refuses is a bug in its caller: the shape is wrong for the kernel or the card. Or
-/// an earlier kernel failed: no later work runs then.
+/// CHECKs a launch. An error is a bug in the caller (the shape is wrong for the kernel or the card), or an
+/// earlier kernel has failed, after which no work runs.
 inline void CheckLaunch(const char* kernel, const char* step, cudaError_t error) {
   NUMOE_CHECK(error == cudaSuccess) << kernel << ", " << step << ": " << cudaGetErrorString(error);
 }
@@ -45,7 +44,7 @@ void LaunchFunction(const char* name, void (*kernel)(Parameters...), const Launc
                                      static_cast<int>(shape.shared_bytes)));
   }
   kernel<<<shape.blocks, shape.threads, shape.shared_bytes, stream>>>(static_cast<Parameters>(arguments)...);
-  CheckLaunch(name, "launch, or work before it", cudaGetLastError());
+  CheckLaunch(name, "launch, or earlier work", cudaGetLastError());
 }
 
 template <auto* kKernel, class... Arguments>
@@ -84,15 +83,16 @@ __device__ __forceinline__ uint32_t FmaBf16(uint32_t a, uint32_t b, uint32_t c) 
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
   return result;
 }
-/// (a & b) | c in one instruction, constants and all: what the compiler makes of the plain form takes two.
+/// (a & b) | c in one instruction, even with constants; the compiler needs two for the plain expression.
 __device__ __forceinline__ uint32_t AndOr(uint32_t a, uint32_t b, uint32_t c) {
   uint32_t result;
   asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
   return result;
 }
-// E4M3 has BF16's layout with 4 exponent bits (bias 7) and 3 mantissa bits: moved to BF16's place it is the
-// value times 2^(7 - 127), subnormals included, and one exact multiplication puts it right. 0x7f and 0xff
-// (NaN) read as +-480: no checkpoint holds them. Works on sm_80, which has no FP8 instructions.
+// E4M3 has BF16's layout with 4 exponent bits (bias 7) and 3 mantissa bits. Shifted to the places of BF16's
+// bits it is the value times 2^(7 - 127), also for subnormals, and one exact multiplication corrects it. 0x7f
+// and 0xff (NaN) read as +-480, but no checkpoint contains them. Works on sm_80, which has no FP8
+// instructions.
 __device__ __forceinline__ uint2 E4m3ToBf16(uint32_t four) {
   constexpr uint32_t kTwoTo120 = 0x7b807b80u;
   constexpr uint32_t kMinusZero = 0x80008000u;
@@ -155,7 +155,7 @@ __device__ __forceinline__ T LoadVolatile(const T* address) {
 template <int kBytes>
 __device__ __forceinline__ void CpAsync(void* shared, const void* global, int source_bytes = kBytes) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
-  if constexpr (kBytes == 16) {  // past L1: a tile is read once per block
+  if constexpr (kBytes == 16) {  // bypasses L1, because a block reads a tile once
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
                  "l"(__cvta_generic_to_global(global)), "r"(source_bytes)
                  : "memory");

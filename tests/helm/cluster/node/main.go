@@ -1,6 +1,6 @@
-// One program with what makes a node of a machine: kubelet and kube-proxy, and kube-scheduler, which the node is scheduled by.
+// One program with everything that a node needs: kubelet and kube-proxy, and the kube-scheduler that assigns pods to the node.
 //
-// It is the module of ../main.go, so that all of them are of one version. The first argument says which.
+// It belongs to the module of ../main.go, so that all of them have the same version. The first argument names the command.
 package main
 
 import (

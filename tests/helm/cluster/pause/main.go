@@ -1,4 +1,4 @@
-// What keeps a pod's namespaces: it waits until it is told to end. The registry's image of it cannot be had without a network.
+// Keeps a pod's namespaces: it waits until it is told to end. Its image in the registry is not available without a network.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// NUMOE_CHECK says what was promised, where, and what was found instead.
+// NUMOE_CHECK prints which condition failed, where, and the values that it found.
 #include "common/base/check.h"
 
 #include "gtest/gtest.h"
@@ -6,7 +6,7 @@
 namespace numoe {
 namespace {
 
-TEST(CheckTest, WhatHoldsCostsNothingElse) {
+TEST(CheckTest, ATrueConditionHasNoOtherEffect) {
   int evaluated = 0;
   const auto text = [&] {
     ++evaluated;
@@ -38,7 +38,7 @@ TEST(CheckDeathTest, ComparisonsSayBothSides) {
   NUMOE_CHECK_GE(a, 3);
 }
 
-TEST(CheckDeathTest, DebugChecksAreOfDebugBuilds) {
+TEST(CheckDeathTest, DebugChecksExistInDebugBuildsOnly) {
 #ifdef NDEBUG
   bool evaluated = false;
   NUMOE_DCHECK((evaluated = true, false)) << "compiles, and is never evaluated";

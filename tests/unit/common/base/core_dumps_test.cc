@@ -1,4 +1,4 @@
-// Neither a file nor a program that the kernel pipes dumps to gets this process's memory.
+// Neither a file nor a program to which the kernel pipes dumps gets this process's memory.
 #include "common/base/core_dumps.h"
 
 #include <sys/prctl.h>
@@ -34,8 +34,8 @@ TEST(CoreDumpsTest, AProcessThatForbidsThemLeavesNoneAndCannotAllowThemAgain) {
   EXPECT_FALSE(WCOREDUMP(status));
 }
 
-// As under `ulimit -H -c 0`: a pipe of the kernel's would still get the dump.
-TEST(CoreDumpsTest, WhoMayNotRaiseTheLimitIsMadeUndumpable) {
+// Like under `ulimit -H -c 0`, where a pipe of the kernel would still get the dump.
+TEST(CoreDumpsTest, AProcessThatMayNotRaiseTheLimitIsMadeUndumpable) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

@@ -1,4 +1,4 @@
-// What several threads tell about their work ends as one status: the first error, or OK.
+// The results of several threads become one status: the first error, or OK.
 #include "common/base/first_error.h"
 
 #include <string>
@@ -26,7 +26,7 @@ TEST(FirstErrorTest, KeepsTheFirstOfSeveral) {
   EXPECT_EQ(first.status(), absl::DataLossError("first"));
 }
 
-TEST(FirstErrorTest, OneThreadsErrorStaysWhileOthersTellTheirs) {
+TEST(FirstErrorTest, OneThreadsErrorStaysWhenOthersReportTheirs) {
   FirstError first;
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {

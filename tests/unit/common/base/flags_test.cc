@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "common/base/version.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/scoped_variable.h"
 #include "tests/unit/common/base/parsed_flags.h"
 
 namespace numoe {
@@ -21,15 +21,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class ScopedVariable {
- public:
-  ScopedVariable(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~ScopedVariable() { unsetenv(name_); }
-
- private:
-  const char* name_;
-};
 
 class FlagsTest : public ::testing::Test {
  protected:
@@ -41,7 +32,7 @@ class FlagsTest : public ::testing::Test {
   std::vector<std::string> workers_;
 };
 
-// Flags names flags of the file as well, and takes no word for a list that stands behind its value.
+// The file can set the same flags, and a list takes only the word that follows its name.
 TEST_F(FlagsTest, OneLineAndCodeTwo) {
   Flags flags("program", "A test's.");
   flags.Add("workers", workers_, "").CommaSeparated();
@@ -73,6 +64,45 @@ TEST_F(FlagsTest, NamesOfOtherProgramsAreReadOrAnswered) {
     EXPECT_THAT(refused.error, HasSubstr(": --port takes the number of a port; see program --help"));
   }
   EXPECT_EQ(ParseWords(flags, {"--listen-port", "7", "--port", "9"}).code, 2) << "given twice";
+}
+
+TEST_F(FlagsTest, AnAliasOfOneLetterFollowsASingleDash) {
+  std::string name;
+  Flags flags("program", "For a test.");
+  flags.Add("port", port_, "Port of the server");
+  flags.Add("name", name, "");
+  flags.Alias("port", {"p"});
+  EXPECT_EQ(ParseWords(flags, {"-p", "7"}).code, -1);
+  EXPECT_EQ(port_, 7);
+  EXPECT_EQ(ParseWords(flags, {"-p=8", "--name", "p"}).code, -1);
+  EXPECT_EQ(port_, 8);
+  EXPECT_EQ(name, "p") << "a value is not a flag";
+  EXPECT_THAT(ParseWords(flags, {"--p", "7"}).error,
+              HasSubstr("unknown flag --p: its name in this program is port;"));
+  EXPECT_THAT(ParseWords(flags, {"--help"}).out, HasSubstr("\n  -p (--port)"));
+}
+
+TEST_F(FlagsTest, FlagsKnowWhetherTheyWereTyped) {
+  Flags flags("program", "For a test.");
+  flags.Add("port", port_, "");
+  flags.Add("workers", workers_, "");
+  flags.Alias("port", {"listen-port"});
+  EXPECT_EQ(ParseWords(flags, {"--listen_port=7"}).code, -1);
+  EXPECT_TRUE(flags.Given("port"));
+  EXPECT_TRUE(flags.Typed("port"));
+  EXPECT_TRUE(flags.Typed("listen-port"));
+  EXPECT_FALSE(flags.Given("workers"));
+  EXPECT_FALSE(flags.Typed("workers"));
+  EXPECT_THAT(flags.typed(), ElementsAre("port"));
+  EXPECT_EQ(ParseWords(flags, {"--workers", "--port"}).code, -1);
+  EXPECT_THAT(workers_, ElementsAre("--port"));
+  EXPECT_FALSE(flags.Typed("port")) << "the word is a value";
+  const ScopedVariable variable("NUMOE_PORT", "3");
+  EXPECT_EQ(ParseWords(flags, {}).code, -1);
+  EXPECT_EQ(port_, 3);
+  EXPECT_TRUE(flags.Given("port"));
+  EXPECT_FALSE(flags.Typed("port")) << "the environment sets it";
+  EXPECT_FALSE(flags.Typed("listen-port"));
 }
 
 TEST_F(FlagsTest, TheCommandLineWinsThenTheEnvironmentThenTheFile) {
@@ -108,12 +138,27 @@ TEST_F(FlagsTest, NamesInTheFileThatAreNoFlagsAreRefused) {
   flags.Add("port", port_, "");
   WriteFile("prot = 2\n");
   EXPECT_EQ(ParseWords(flags, {"--config", path_}).error,
-            "program: --config: the file sets prot, which is no flag; did you mean --port?; see program "
+            "program: --config: the file sets prot, which is not a flag; did you mean --port?; see program "
             "--help\n");
   WriteFile("version = true\n");
   EXPECT_EQ(
       ParseWords(flags, {"--config", path_}).error,
       "program: --config: the file sets version, which only the command line may; see program --help\n");
+}
+
+TEST_F(FlagsTest, TheFileKnowsNoNamesOfOtherPrograms) {
+  Flags flags("program", "For a test.");
+  flags.Add("port", port_, "");
+  flags.Alias("port", {"listen-port"});
+  flags.Instead({"socket"}, "--port takes the number of a port");
+  WriteFile("listen_port = 2\n");
+  EXPECT_EQ(
+      ParseWords(flags, {"--config", path_}).error,
+      "program: --config: the file sets listen_port, which is not a flag: its name in this program is port; "
+      "see program --help\n");
+  WriteFile("socket = 2\n");
+  EXPECT_THAT(ParseWords(flags, {"--config", path_}).error,
+              HasSubstr("sets socket, which is not a flag: --port takes the number of a port;"));
 }
 
 TEST_F(FlagsTest, AToolReadsTheCommandLineAlone) {
@@ -154,7 +199,7 @@ TEST_F(FlagsTest, ACommandHasFlagsOfItsOwn) {
   std::string model;
   double rate = 0;
   const auto wrong = [](const std::string& text) {
-    return text == "fast" ? text + " is no rate" : std::string();
+    return text == "fast" ? text + " is wrong" : std::string();
   };
   Flags flags("program", "A test's.", FlagSources::kCommandLine);
   Flags& serve = flags.Command("serve", "Serves");
@@ -168,7 +213,7 @@ TEST_F(FlagsTest, ACommandHasFlagsOfItsOwn) {
   EXPECT_EQ(ParseWords(flags, {"serve", "--rate=0.5"}).code, -1);
   EXPECT_TRUE(serve.Given());
   EXPECT_EQ(rate, 0.5);
-  EXPECT_THAT(ParseWords(flags, {"serve", "--rate=fast"}).error, HasSubstr("--rate: fast is no rate"));
+  EXPECT_THAT(ParseWords(flags, {"serve", "--rate=fast"}).error, HasSubstr("--rate: fast is wrong"));
   EXPECT_THAT(ParseWords(flags, {"serve", "--help"}).out, HasSubstr("--rate FLOAT:RATE=0"));
   EXPECT_THAT(ParseWords(flags, {"pack"}).error, HasSubstr("model is required; see program pack --help"));
 }

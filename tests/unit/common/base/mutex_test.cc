@@ -121,7 +121,7 @@ TEST(CondVarTest, AWaitEndsWhenItsTimeHasPassed) {
   EXPECT_FALSE(changed.WaitUntil(mutex, Clock::now() - milliseconds(1)));
 }
 
-TEST(CondVarTest, AThreadThatIsToldInTimeIsNotLate) {
+TEST(CondVarTest, AThreadThatIsNotifiedInTimeReturnsTrue) {
   Post post;
   std::thread sender([&post] {
     const MutexLock lock(post.mutex);

@@ -1,4 +1,4 @@
-// A daemon that loads ends at once when asked to; one that serves takes the signal where it waits for it.
+// A daemon that loads ends at once when asked to; one that serves receives the signal where it waits for it.
 #include "common/base/signals.h"
 
 #include "gtest/gtest.h"
@@ -27,8 +27,8 @@ TEST(SignalsDeathTest, EndTheProcessOnlyWhileTheyAreDeadly) {
   }
 }
 
-// Such as those that a daemon starts while it loads, and keeps.
-TEST(SignalsDeathTest, ThreadsThatAreStartedMeanwhileLetThemWait) {
+// Like the threads that a daemon starts while it loads, and keeps.
+TEST(SignalsDeathTest, ThreadsThatAreStartedMeanwhileBlockThem) {
   EXPECT_EXIT(
       {
         BlockSignals();

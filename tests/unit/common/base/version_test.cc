@@ -1,4 +1,4 @@
-// The version is a release's as Semantic Versioning writes it, and the one of CMake's project().
+// The version has the form of Semantic Versioning, and is the one of CMake's project().
 #include "common/base/version.h"
 
 #include <fstream>

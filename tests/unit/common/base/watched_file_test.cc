@@ -1,4 +1,4 @@
-// What a change is: also one that leaves the time of modification as it was.
+// What counts as a change, including one that leaves the time of modification unchanged.
 #include "common/base/watched_file.h"
 
 #include <fstream>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 void Write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
-// It looks once a second at most.
+// It checks at most once a second.
 bool ChangesSoon(WatchedFile& file) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
   return file.Changed();

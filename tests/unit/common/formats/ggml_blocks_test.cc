@@ -1,4 +1,4 @@
-// Block decoders against the values of ggml's own reference (gguf-py), and the int8 view against the
+// Compares block decoders with the values of ggml's own reference (gguf-py), and the int8 view with the
 // decoders.
 #include "common/formats/ggml_blocks.h"
 
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(Types, GgmlBlocksTest,
                          ::testing::Values(0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14, 20, 23, 30, 39), Name);
 INSTANTIATE_TEST_SUITE_P(Types, GgmlInt8Test, ::testing::Values(2, 6, 8, 20, 23, 39), Name);
 
-// Encoding is written apart from decoding, so a wrong place or shift in either shows. A format's error is
+// Encoding is independent of decoding, so a wrong position or shift in either is found. A format's error is
 // that of its steps: `levels` over the range of a normal distribution's 32 or 16 values.
 TEST_P(GgmlBlocksTest, NormalValuesComeBackWithinTheFormatsError) {
   const std::map<std::string, double> kErrors = {
@@ -112,7 +112,7 @@ TEST_P(GgmlBlocksTest, NormalValuesComeBackWithinTheFormatsError) {
   EXPECT_GE(error, kErrors.at(traits_.name) / 2) << "the bound has become loose";
 }
 
-TEST(GgmlTraitsTest, OnlyWhatIsDecodedHasTraits) {
+TEST(GgmlTraitsTest, OnlyDecodedTypesHaveTraits) {
   std::set<std::string> names;
   for (uint32_t id = 0; id < 300; ++id) {
     const GgmlTraits* traits = FindGgmlTraits(id);
@@ -130,7 +130,7 @@ TEST(GgmlTraitsTest, OnlyWhatIsDecodedHasTraits) {
 TEST(GgmlBlocksDeathTest, NoInt8ViewOfFormatsWithMinima) {
   const std::vector<std::byte> block(144);
   int8_t codes[kGgmlGroup];
-  EXPECT_DEATH(DecodeGgmlInt8(GgmlType::kQ4_K, block.data(), 0, codes), "codes times one scale");
+  EXPECT_DEATH(DecodeGgmlInt8(GgmlType::kQ4_K, block.data(), 0, codes), "has no codes with one scale");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST(JsonReaderTest, ReadsJson) {
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ((*parsed)["a"][1], -2.5);
   EXPECT_EQ((*parsed)["a"][2], "é");
-  EXPECT_TRUE((*parsed)["b"]["a"].empty()) << "the same key in another object is no duplicate";
+  EXPECT_TRUE((*parsed)["b"]["a"].empty()) << "the same key in another object is not a duplicate";
 }
 
 TEST(JsonReaderTest, NamesFilePositionFoundAndExpected) {

@@ -1,9 +1,10 @@
-// Attention's kernels on every instruction set that runs here: packed cache rows against the packing of the
-// same matrix, softmax and joining against double precision, and one attention put together from them.
+// Tests attention's kernels on every instruction set that this machine has: packed cache rows against the
+// packing of the same matrix, softmax and joining against double precision, and a complete attention made of
+// these parts.
 //
-// Tolerances. A weight exp(x) is off by 2^-22 of itself for the polynomial, by the rounding of x * log2(e),
-// 2^-23 |x| e^x < 2^-24, and of a BF16 form by 2^-8 of itself. Sums of n weights add (n + 2) 2^-24 of the
-// sum.
+// Tolerances. The error of a weight exp(x) is 2^-22 of itself because of the polynomial, 2^-23 |x| e^x <
+// 2^-24 because of the rounding of x * log2(e), and 2^-8 of itself in BF16. Sums of n weights add (n + 2)
+// 2^-24 of the sum.
 #include "common/kernels/attention.h"
 
 #include <cmath>
@@ -27,8 +28,8 @@ class AttentionTest : public ::testing::TestWithParam<Isa> {
   }
 };
 
-// A cache whose rows lie in any order with other values around them; the first `coded` values of each are
-// FP8.
+// A cache whose rows are in any order, with other values around them. The first `coded` values of each row
+// are FP8.
 struct Cache {
   int coded = 0;
   std::vector<std::byte> bytes;
@@ -46,7 +47,7 @@ struct Cache {
     std::iota(order.begin(), order.end(), size_t{0});
     std::shuffle(order.begin(), order.end(), random);
     for (const size_t i : order) {
-      // Of sizes that differ from row to row: so do the exponents.
+      // The magnitudes differ from row to row, and so do the exponents.
       const float size = std::exp2(static_cast<float>(static_cast<int>(random() % 21) - 10));
       std::vector<float> values(static_cast<size_t>(row_width));
       for (float& v : values) v = normal(random) * (coded > 0 ? size : 1);
@@ -62,13 +63,13 @@ struct Cache {
     }
   }
   CacheRows Rows(int width) const { return Rows(0, static_cast<int>(rows.size()), 0, width); }
-  // Values [from, from + width) of `count` rows. REQUIRES: from == 0 where rows are coded.
+  // Returns values [from, from + width) of `count` rows. REQUIRES: from == 0 if rows are coded.
   CacheRows Rows(int first, int count, int from, int width) const {
     moved_.assign(rows.begin() + first, rows.begin() + first + count);
     for (const std::byte*& row : moved_) row += static_cast<size_t>(from) * sizeof(uint16_t);
     return {moved_.data(), count, width, std::min(coded, width), exponents.data() + first};
   }
-  // Every value in BF16, by the format's definition.
+  // Returns every value in BF16, as the format defines it.
   uint16_t At(int row, int k) const {
     const std::byte* at = rows[static_cast<size_t>(row)] + cache_row::Offset(k, coded);
     if (k < coded) {
@@ -84,7 +85,7 @@ struct Cache {
   mutable std::vector<const std::byte*> moved_;
 };
 
-// How many of a row's `width` values are coded: none, all, and a part as MLA has it.
+// The numbers of a row's `width` values that are coded: none, all, and a part as in MLA.
 std::vector<int> CodedParts(int width) {
   std::vector<int> parts = {0, width};
   if (width > 64) parts.push_back(width / 64 * 64);
@@ -97,7 +98,7 @@ std::vector<Line> PackedSpace(int rows, int cols) {
   return lines;
 }
 
-// What PackMatrix makes of the matrix with the given BF16 element at each place.
+// Returns what PackMatrix packs for the matrix with the given BF16 elements.
 template <typename Element>
 std::vector<Line> Reference(int rows, int cols, Element element) {
   std::vector<uint16_t> values;
@@ -142,30 +143,30 @@ TEST_P(AttentionTest, PackedRowsAreThePackedMatrix) {
   }
 }
 
-// Direct products of a few rows with a cache, against those with the packed matrices.
-void CheckFewRows(Isa isa, ActivationForm form, const Cache& cache, int count, int width, int rows,
+// Compares direct products of a few rows with a cache with those of the packed matrices.
+void CheckFewRows(Isa isa, ActivationFormat format, const Cache& cache, int count, int width, int rows,
                   std::mt19937& random) {
   const CacheRows in = cache.Rows(width);
   std::vector<Line> keys = PackedSpace(count, width), values = PackedSpace(width, count);
   PackKeys(isa, in, reinterpret_cast<std::byte*>(keys.data()));
   PackValues(isa, in, reinterpret_cast<std::byte*>(values.data()));
   const auto check = [&](const std::vector<Line>& packed, int outputs, int inputs, auto direct) {
-    const size_t stride = rounded::RowBytes(form, inputs);
+    const size_t stride = quantised::RowBytes(format, inputs);
     std::vector<std::byte> x(static_cast<size_t>(rows) * stride);
     for (int r = 0; r < rows; ++r) {
       const std::vector<float> row = RandomFloats(static_cast<size_t>(inputs), random);
-      RoundRow(isa, form, row.data(), inputs, &x[static_cast<size_t>(r) * stride]);
+      QuantiseRow(isa, format, row.data(), inputs, &x[static_cast<size_t>(r) * stride]);
     }
     std::vector<float> expected(static_cast<size_t>(rows * (outputs + 1)), -7.0f), y = expected;
-    MatmulRounded(isa, {.weight = {WeightFormat::kBf16, outputs, inputs,
-                                   reinterpret_cast<const std::byte*>(packed.data())},
-                        .row_end = outputs,
-                        .form = form,
-                        .x = x.data(),
-                        .x_stride = stride,
-                        .tokens = rows,
-                        .y = expected.data(),
-                        .y_stride = outputs + 1});
+    MatmulQuantised(isa, {.weight = {WeightFormat::kBf16, outputs, inputs,
+                                     reinterpret_cast<const std::byte*>(packed.data())},
+                          .row_end = outputs,
+                          .x_format = format,
+                          .x = x.data(),
+                          .x_stride = stride,
+                          .tokens = rows,
+                          .y = expected.data(),
+                          .y_stride = outputs + 1});
     direct(isa, {.cache = in,
                  .x = x.data(),
                  .x_stride = stride,
@@ -178,10 +179,11 @@ void CheckFewRows(Isa isa, ActivationForm form, const Cache& cache, int count, i
   check(values, width, count, WeighFewRows);
 }
 
-// With few rows the packed matrix is left out, and no bit changes.
+// With few rows the cache is not packed, and the results have the same bits.
 TEST_P(AttentionTest, FewRowsGiveTheBitsOfThePackedProduct) {
-  const ActivationForm form = ChooseForm(GetParam(), WeightFormat::kBf16, 1, Precision::kFast);
-  if (!HasFewRows(GetParam(), form))
+  const ActivationFormat format =
+      ChooseActivationFormat(GetParam(), WeightFormat::kBf16, 1, Precision::kFast);
+  if (!HasFewRows(GetParam(), format))
     GTEST_SKIP() << "this instruction set packs the cache for any number of rows: it has no kernels for few";
   std::mt19937 random(12);
   for (const int count : {1, 2, 17, 64, 100, 512}) {
@@ -189,20 +191,20 @@ TEST_P(AttentionTest, FewRowsGiveTheBitsOfThePackedProduct) {
       for (const int coded : CodedParts(width)) {
         const Cache cache(count, width, random, coded);
         for (const int rows : {1, 3, 8, 13, 16})
-          CheckFewRows(GetParam(), form, cache, count, width, rows, random);
+          CheckFewRows(GetParam(), format, cache, count, width, rows, random);
       }
     }
   }
 }
 
-// The same codes on every instruction set, and values as near as the format promises.
+// The codes are the same on every instruction set, and the values are as near as the format promises.
 TEST_P(AttentionTest, NarrowedRowsAreNearTheirValues) {
   std::mt19937 random(14);
   std::normal_distribution<float> normal;
   for (const int width : {1, 7, 64, 128, 129, 300, 512}) {
     for (const float size : {0x1p-140f, 0x1p-120f, 0x1p-20f, 1.0f, 3.7f, 0x1p40f, 0x1p125f}) {
       std::vector<float> values(static_cast<size_t>(width));
-      // From the size down to where codes end, of both signs, and zeros.
+      // From the largest values down to those below the smallest code, of both signs, and zeros.
       for (float& v : values)
         v = random() % 8 == 0 ? 0.0f : normal(random) * size * std::exp2(-static_cast<float>(random() % 20));
       std::vector<uint8_t> codes(values.size()), expected_codes(values.size());
@@ -222,7 +224,7 @@ TEST_P(AttentionTest, NarrowedRowsAreNearTheirValues) {
         double largest = 0;
         for (auto v = group; v < end; ++v) largest = std::max(largest, std::fabs(static_cast<double>(*v)));
         const double value = values[i];
-        // Under the smallest scale what is below 2^-125 has no code.
+        // With the smallest scale, values below 2^-125 have no code.
         EXPECT_NEAR(DecodeBf16(wide[i]), value,
                     std::max({0x1p-4 * std::fabs(value), 0x1p-14 * largest, 0x1p-125}))
             << i << " of " << width << " around " << size;
@@ -232,7 +234,7 @@ TEST_P(AttentionTest, NarrowedRowsAreNearTheirValues) {
   }
 }
 
-// Every code under every exponent is the number that OCP's E4M3 and a power of two make.
+// Every code with every exponent is the number that OCP's E4M3 and a power of two give.
 TEST_P(AttentionTest, WideCodesAreE4m3TimesAPowerOfTwo) {
   std::vector<uint8_t> codes;
   for (int code = 0; code < 256; ++code) {
@@ -276,8 +278,8 @@ TEST_P(AttentionTest, AGroupThatIsNotFiniteIsNotHidden) {
   }
 }
 
-float WeightAt(const std::vector<std::byte>& weights, ActivationForm form, int i) {
-  if (form == ActivationForm::kBf16) {
+float WeightAt(const std::vector<std::byte>& weights, ActivationFormat format, int i) {
+  if (format == ActivationFormat::kBf16) {
     uint16_t bits;
     std::memcpy(&bits, &weights[static_cast<size_t>(i) * 2], sizeof bits);
     return DecodeBf16(bits);
@@ -290,19 +292,21 @@ float WeightAt(const std::vector<std::byte>& weights, ActivationForm form, int i
 TEST_P(AttentionTest, SoftmaxAgreesWithDoublePrecision) {
   std::mt19937 random(6);
   std::normal_distribution<float> normal;
-  for (const ActivationForm form : {ActivationForm::kFloat, ActivationForm::kFp32, ActivationForm::kBf16}) {
+  for (const ActivationFormat format :
+       {ActivationFormat::kFloat, ActivationFormat::kFp32, ActivationFormat::kBf16}) {
     for (const int valid : {1, 2, 7, 8, 16, 17, 31, 64, 200, 511, 512}) {
       const int count = std::min(512, valid + valid % 5);
       const float scale = 0.1f + 0.05f * static_cast<float>(valid % 3);
-      std::vector<float> scores(512,
-                                std::numeric_limits<float>::quiet_NaN());  // beyond `valid`: never looked at
+      std::vector<float> scores(
+          512,
+          std::numeric_limits<float>::quiet_NaN());  // values after `valid` are never read
       for (int i = 0; i < valid; ++i) scores[static_cast<size_t>(i)] = 60 * normal(random);
-      std::vector<std::byte> weights(rounded::RowBytes(form, count), std::byte{0x5a});
+      std::vector<std::byte> weights(quantised::RowBytes(format, count), std::byte{0x5a});
       const SoftmaxPart part = Softmax(GetParam(), {.scores = scores.data(),
                                                     .valid = valid,
                                                     .count = count,
                                                     .scale = scale,
-                                                    .form = form,
+                                                    .format = format,
                                                     .weights = weights.data()});
       const float largest = *std::max_element(scores.begin(), scores.begin() + valid);
       EXPECT_FLOAT_EQ(part.top, largest * scale);
@@ -312,39 +316,40 @@ TEST_P(AttentionTest, SoftmaxAgreesWithDoublePrecision) {
         const double expected = std::exp(x);
         sum += expected;
         const double relative =
-            0x1p-22 + std::fabs(x) * 0x1p-22 + (form == ActivationForm::kBf16 ? 0x1p-8 : 0);
-        EXPECT_NEAR(WeightAt(weights, form, i), expected, relative * expected + 1e-37)
+            0x1p-22 + std::fabs(x) * 0x1p-22 + (format == ActivationFormat::kBf16 ? 0x1p-8 : 0);
+        EXPECT_NEAR(WeightAt(weights, format, i), expected, relative * expected + 1e-37)
             << i << " of " << valid;
       }
       EXPECT_NEAR(part.sum, sum, (valid + 10) * 0x1p-22 * sum);
-      for (int i = valid; i < static_cast<int>(weights.size() / (form == ActivationForm::kBf16 ? 2 : 4)); ++i)
-        EXPECT_EQ(WeightAt(weights, form, i), 0.0f) << i << " of " << valid;
+      for (int i = valid; i < static_cast<int>(weights.size() / (format == ActivationFormat::kBf16 ? 2 : 4));
+           ++i)
+        EXPECT_EQ(WeightAt(weights, format, i), 0.0f) << i << " of " << valid;
     }
   }
 }
 
-// What is cut off behind a row's last valid score changes no bit of it.
+// Values after a row's last valid score do not change a bit of it.
 TEST_P(AttentionTest, SoftmaxDependsOnItsValidScoresOnly) {
   std::mt19937 random(7);
   const std::vector<float> scores = RandomFloats(512, random);
   const auto run = [&](int count) {
-    std::vector<std::byte> weights(rounded::RowBytes(ActivationForm::kFloat, 512));
+    std::vector<std::byte> weights(quantised::RowBytes(ActivationFormat::kFloat, 512));
     const SoftmaxPart part = Softmax(GetParam(), {.scores = scores.data(),
                                                   .valid = 77,
                                                   .count = count,
-                                                  .form = ActivationForm::kFloat,
+                                                  .format = ActivationFormat::kFloat,
                                                   .weights = weights.data()});
     return std::tuple(weights, part.top, part.sum);
   };
   EXPECT_EQ(run(77), run(512));
 }
 
-TEST_P(AttentionTest, AScoreThatIsNotANumberIsNotHidden) {
+TEST_P(AttentionTest, ANanScoreIsNotHidden) {
   for (const int valid : {1, 20, 64}) {
     for (int bad = 0; bad < valid; bad += 3) {
       std::vector<float> scores(64, 1.0f);
       scores[static_cast<size_t>(bad)] = std::numeric_limits<float>::quiet_NaN();
-      std::vector<std::byte> weights(rounded::RowBytes(ActivationForm::kFloat, 64));
+      std::vector<std::byte> weights(quantised::RowBytes(ActivationFormat::kFloat, 64));
       const SoftmaxPart part = Softmax(
           GetParam(), {.scores = scores.data(), .valid = valid, .count = 64, .weights = weights.data()});
       EXPECT_TRUE(std::isnan(part.sum)) << bad << " of " << valid;
@@ -355,7 +360,7 @@ TEST_P(AttentionTest, AScoreThatIsNotANumberIsNotHidden) {
 constexpr int kKeys = 200, kFirst = 128, kKeyWidth = 96, kValueWidth = 64, kRows = 5;
 constexpr float kScale = 0.1f;
 
-// One row's attention over cache rows of a key and a value each.
+// Computes one row's attention over cache rows with a key and a value each.
 std::vector<double> AttendInDouble(const Cache& cache, const float* q) {
   std::vector<double> p;
   for (int key = 0; key < kKeys; ++key) {
@@ -372,7 +377,7 @@ std::vector<double> AttendInDouble(const Cache& cache, const float* q) {
   return out;
 }
 
-// Context [kRows, kValueWidth] of the keys [begin, end), unnormalised, and each row's part.
+// Computes the context [kRows, kValueWidth] of the keys [begin, end), unnormalised, and each row's part.
 std::vector<SoftmaxPart> AttendPart(Isa isa, const Cache& cache, int begin, int end,
                                     const std::vector<float>& q, std::vector<float>& context) {
   const int keys = end - begin;
@@ -410,7 +415,7 @@ std::vector<SoftmaxPart> AttendPart(Isa isa, const Cache& cache, int begin, int 
   return parts;
 }
 
-// Attention put together as the device does it, against double precision.
+// Attention made of its parts as the device does it, compared with double precision.
 TEST_P(AttentionTest, TwoPartsJoinedAreTheWhole) {
   std::mt19937 random(8);
   const Cache cache(kKeys, kKeyWidth + kValueWidth, random);

@@ -1,4 +1,4 @@
-// What this CPU can run, as found and as a test may say.
+// The features of this CPU, as detected and as overridden by a test.
 #include "common/kernels/cpu_features.h"
 
 #include "absl/cleanup/cleanup.h"
@@ -15,12 +15,12 @@ TEST(CpuFeaturesTest, MissingListsAgreeWithTheAnswer) {
   EXPECT_EQ(f.amx, f.missing_amx.empty());
   EXPECT_TRUE(f.avx2 || !f.avx512) << "AVX-512 kernels use AVX2 too";
   EXPECT_TRUE(f.avx512 || !f.amx) << "AMX kernels use AVX-512 too";
-  // Ask the compiler's own CPUID reader: the same bits, and whether the OS saves the registers.
+  // Compares with the compiler's own CPUID reader: the same bits, and whether the OS saves the registers.
   EXPECT_EQ(f.avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                         __builtin_cpu_supports("f16c"));
 }
 
-TEST(CpuFeaturesTest, WhatATestSaysHoldsUntilItSaysSomethingElse) {
+TEST(CpuFeaturesTest, AnOverrideIsUsedUntilTheNextOne) {
   const CpuFeatures own = DetectCpuFeatures();
   const absl::Cleanup restore = [&] { OverrideCpuFeaturesForTest(own); };
   OverrideCpuFeaturesForTest({.avx2 = true, .missing_avx512 = "x", .missing_amx = "z"});

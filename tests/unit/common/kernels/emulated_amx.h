@@ -1,7 +1,7 @@
 // AMX for tests: on a CPU with AVX-512 and no AMX, AMX kernels run under the emulator (tests/amx_emulator).
 //
-// Asked once, before anything selects an instruction set; the answer is whether the emulator runs and counts.
-// Test-only.
+// Call it once, before an instruction set is selected. It returns whether the emulator is used and counts
+// instructions. Test-only.
 #pragma once
 
 #include "common/kernels/cpu_features.h"

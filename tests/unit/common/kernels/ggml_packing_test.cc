@@ -21,7 +21,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Blocks of random bytes, so that every code, scale and minimum occurs, but none that is not finite.
+// Returns blocks of random bytes, so that every code, scale and minimum occurs, except those that are not
+// finite.
 Stored RandomBlocks(WeightFormat format, int rows, int cols, std::mt19937& random) {
   Stored stored = RandomStored(format, rows, cols, random);
   const GgmlTraits& traits = TraitsOf(*GgmlTypeOf(format));
@@ -92,7 +93,7 @@ TEST(GgmlPackingTest, OtherGgufBlocksRefuseTheSame) {
     other.ggml = GgmlType::kQ5_K;
     EXPECT_THAT(Refusal(format, other, whole), HasSubstr(std::string(WeightFormatName(format)) +
                                                          " needs GGUF's " + traits.name + " blocks"));
-    // The last block of row 40, whose last factor - d, minimum or exponent - is none.
+    // The last factor of row 40's last block - d, minimum or exponent - is not finite.
     const size_t block = static_cast<size_t>((40 + 1) * 512 / traits.block_values - 1) *
                          static_cast<size_t>(traits.block_bytes);
     if (format == WeightFormat::kMxfp4) {
@@ -108,7 +109,7 @@ TEST(GgmlPackingTest, OtherGgufBlocksRefuseTheSame) {
   }
 }
 
-// The two smallest scales of E8M0 are no normal numbers: their weights, below 2^-122, are held as zeros.
+// The two smallest scales of E8M0 are subnormal: their weights, below 2^-122, are held as zeros.
 TEST(GgmlPackingTest, Mxfp4sSmallestScalesAreZero) {
   std::mt19937 random(25);
   Stored stored = RandomStored(WeightFormat::kMxfp4, 1, 96, random);

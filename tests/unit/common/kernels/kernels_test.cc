@@ -1,4 +1,4 @@
-// Names, selection and its messages, for machines that are described rather than found.
+// Names, selection and its messages, for machines that the test describes.
 #include "common/kernels/kernels.h"
 
 #include <string>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr Isa kIsas[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAmx};
 
-// Answers `features` for its lifetime.
+// Overrides the features as long as it exists.
 class ScopedCpu {
  public:
   explicit ScopedCpu(const CpuFeatures& features) : real_(DetectCpuFeatures()) {

@@ -1,8 +1,8 @@
-// Every instruction set this machine has x every format x ragged shapes, against a double-precision reference
-// over the weights that the packed bytes stand for.
+// Tests every instruction set of this machine x every format x ragged shapes, against a double-precision
+// reference over the weights that the packed bytes mean.
 //
-// Tolerance. With S = sum |w x| of an output, fp32 accumulation of n products errs by at most (n + 2) 2^-24 S
-// in any order; activations stay fp32, so that is the whole error.
+// Tolerance. With S = sum |w x| of an output, the error of fp32 accumulation of n products is at most (n + 2)
+// 2^-24 S in any order. Activations stay fp32, so that is the whole error.
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -21,7 +21,7 @@ struct Expected {
   double tolerance = 0;
 };
 
-// Every weight that the packed bytes stand for, row-major.
+// Returns every weight that the packed bytes mean, row-major.
 std::vector<double> Unpacked(const PackedMatrix& m) {
   std::vector<double> weights;
   weights.reserve(static_cast<size_t>(m.rows) * m.cols);
@@ -31,7 +31,7 @@ std::vector<double> Unpacked(const PackedMatrix& m) {
   return weights;
 }
 
-// One output from its row of weights `w`.
+// Computes one output from its row of weights `w`.
 Expected MatmulReference(const PackedMatrix& m, const double* w, const float* x) {
   double sum = 0, magnitude = 0;
   for (int k = 0; k < m.cols; ++k) {
@@ -50,8 +50,8 @@ class MatmulTest : public ::testing::TestWithParam<std::tuple<Isa, WeightFormat>
   }
 };
 
-// All tokens of one call against the reference; outputs lie 5 floats apart from row to row, which must stay
-// untouched.
+// Compares all tokens of a call with the reference. Rows of outputs have 5 floats between them, which must
+// stay unchanged.
 void ExpectAgreement(Isa isa, const PackedMatrix& matrix, int tokens, std::mt19937& random) {
   constexpr float kUntouched = -77.0f;
   const int x_stride = matrix.cols + 3;
@@ -127,7 +127,7 @@ TEST_P(MatmulTest, PanelRangesGiveTheSameBitsAsTheWhole) {
   EXPECT_EQ(whole, parts);
 }
 
-TEST_P(MatmulTest, TokensDoNotDependOnTheirNeighbours) {
+TEST_P(MatmulTest, TokensDoNotDependOnTheOtherTokens) {
   const auto [isa, format] = GetParam();
   std::mt19937 random(13);
   const Packed packed = RandomPacked(format, 64, 256, random);

@@ -1,5 +1,5 @@
-// Packing and reading back: lossless formats bit for bit, quantised ones within their bound, refusals by
-// message.
+// Packs and reads back: lossless formats bit for bit, quantised ones within their bound, and refusals with
+// their messages.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -21,7 +21,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Rectangles as slices make them: whole, at ragged ends, columns that are a multiple of 32 but not of 64.
+// Rectangles as slices have them: whole, at ragged ends, and with columns that are a multiple of 32 but not
+// of 64.
 TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
   std::mt19937 random(14);
   for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kBf16, WeightFormat::kFp8}) {
@@ -47,7 +48,7 @@ TEST(PackMatrixTest, LosslessFormatsKeepEveryWeightOfASlice) {
   }
 }
 
-// GGUF's formats of codes times one scale keep both, also where a slice begins inside a block of 256.
+// GGUF's formats with codes times one scale keep both, even if a slice begins inside a block of 256.
 TEST(PackMatrixTest, Int8HoldsGgufCodesExactly) {
   std::mt19937 random(20);
   const std::vector<float> source = RandomFloats(64 * 512, random);
@@ -134,11 +135,12 @@ TEST(PackMatrixTest, QuantisedFormatsAreWithinHalfAStep) {
   }
 }
 
-// Of twelve clippings, whatever the weights' magnitude; reckoned here in double, by division.
-TEST(PackMatrixTest, Int4TakesTheClippingOfTheLeastSquaredError) {
+// The best of twelve clippings is taken, whatever the weights' magnitude. The test computes it in double, by
+// division.
+TEST(PackMatrixTest, Int4TakesTheClippingWithTheSmallestSquaredError) {
   std::mt19937 random(17);
   std::vector<float> w = RandomFloats(64 * 64, random);
-  for (size_t row = 0; row < 64; ++row) {  // 2^-128, whose scales are not normal, to 2^124
+  for (size_t row = 0; row < 64; ++row) {  // from 2^-128, whose scales are subnormal, to 2^124
     for (size_t k = 0; k < 64; ++k)
       w[row * 64 + k] = std::ldexp(w[row * 64 + k], static_cast<int>(row) * 4 - 128);
   }
@@ -165,7 +167,7 @@ TEST(PackMatrixTest, Int4TakesTheClippingOfTheLeastSquaredError) {
   }
 }
 
-TEST(PackMatrixTest, RefusesWhatAFormatCannotHold) {
+TEST(PackMatrixTest, RefusesMatricesThatAFormatCannotHold) {
   std::mt19937 random(16);
   const Stored bf16 = RandomStored(WeightFormat::kBf16, 64, 128, random);
   EXPECT_THAT(Refusal(WeightFormat::kRawInt4, bf16.view, {0, 64, 0, 128}),
@@ -189,7 +191,7 @@ TEST(PackMatrixTest, RefusesToCutGroupsAndBlocks) {
               HasSubstr("begins at row 0 column 32"));
 }
 
-TEST(PackMatrixTest, RefusesToQuantiseWhatIsNotFinite) {
+TEST(PackMatrixTest, RefusesToQuantiseValuesThatAreNotFinite) {
   std::mt19937 random(19);
   Stored bf16 = RandomStored(WeightFormat::kBf16, 64, 64, random);
   const uint16_t nan = EncodeBf16(std::numeric_limits<float>::quiet_NaN());
@@ -201,7 +203,7 @@ TEST(PackMatrixTest, RefusesToQuantiseWhatIsNotFinite) {
   }
 }
 
-// The layout other tools may map straight into memory: a change of these bytes is a change of format.
+// Other tools may map this layout into memory, so a change of these bytes is a change of the format.
 TEST(LayoutTest, BytesPerMatrix) {
   EXPECT_EQ(PackedBytes(WeightFormat::kRawInt4, 2048, 7168), 2048ull * 7168 * 9 / 16);
   EXPECT_EQ(PackedBytes(WeightFormat::kInt4, 2048, 7168), 2048ull * 7168 * 9 / 16);

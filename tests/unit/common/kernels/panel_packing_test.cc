@@ -1,4 +1,4 @@
-// Whole panels of weights that are held as they are stored go through registers: the same bytes.
+// Whole panels of weights that are held as they are stored are packed in registers, with the same bytes.
 #include "common/kernels/panel_packing.h"
 
 #include <cstring>
@@ -16,8 +16,8 @@
 namespace numoe {
 namespace {
 
-// Whole panels of whole steps go another way than ragged ones: one row more, and the same panels must come
-// out.
+// Whole panels of whole steps are packed by other code than ragged ones. With one row more, the same panels
+// must result.
 TEST(PanelPackingTest, WholePanelsAreTheBytesOfRaggedOnes) {
   std::mt19937 random(20);
   for (const WeightFormat format : {WeightFormat::kRawInt4, WeightFormat::kBf16, WeightFormat::kFp8}) {
@@ -34,8 +34,8 @@ TEST(PanelPackingTest, WholePanelsAreTheBytesOfRaggedOnes) {
   }
 }
 
-// What packed a shard does not show: every instruction set's loops give the same bytes, ties, zeros, groups
-// of one magnitude and the smallest numbers included.
+// A shard does not depend on the machine that packed it: every instruction set's loops give the same bytes,
+// including ties, zeros, groups of one magnitude and the smallest numbers.
 TEST(PanelPackingTest, EveryInstructionSetPacksTheSameBytes) {
   const CpuFeatures own = DetectCpuFeatures();
   const absl::Cleanup restore = [&] { OverrideCpuFeaturesForTest(own); };
@@ -76,7 +76,7 @@ TEST(PanelPackingTest, EveryInstructionSetPacksTheSameBytes) {
   }
 }
 
-TEST(PanelPackingTest, WholePanelsOfTheStoredFormatAlone) {
+TEST(PanelPackingTest, OnlyWholePanelsOfTheStoredFormat) {
   std::mt19937 random(3);
   const Stored fp8 = RandomStored(WeightFormat::kFp8, 64, 128, random),
                bf16 = RandomStored(WeightFormat::kBf16, 64, 128, random);

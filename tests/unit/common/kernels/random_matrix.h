@@ -1,9 +1,9 @@
-// Random stored matrices for the kernels' tests, in the form that each weight format is packed from, and
+// Random stored matrices for the kernels' tests, in the format from which each weight format is packed, and
 // their packing.
 //
-// Values are normal; raw_int4 uses all 16 codes and fp8 all finite codes, with scales around 0.01. A Stored
-// owns the bytes that its view points into, a Packed those of its matrix: keep them while the view or matrix
-// is used. Test-only.
+// Values have a normal distribution. raw_int4 uses all 16 codes and fp8 all finite codes, with scales around
+// 0.01. A Stored owns the bytes to which its view refers, and a Packed those of its matrix, so keep them
+// while the view or matrix is used. Test-only.
 #pragma once
 
 #include <cmath>
@@ -36,7 +36,7 @@ inline std::vector<WeightFormat> AllFormats() {
   for (size_t i = 0; i < kWeightFormats; ++i) formats.push_back(static_cast<WeightFormat>(i));
   return formats;
 }
-/// Those that hold GGUF's blocks as they are stored.
+/// Returns the formats that hold GGUF's blocks as they are stored.
 inline std::vector<WeightFormat> GgufFormats() {
   std::vector<WeightFormat> formats;
   for (const WeightFormat format : AllFormats()) {
@@ -45,8 +45,8 @@ inline std::vector<WeightFormat> GgufFormats() {
   return formats;
 }
 
-// A stored matrix with random content in the format a weight format is packed from. It may be wider than
-// asked for.
+// A stored matrix with random content in the format from which a weight format is packed. It may be wider
+// than requested.
 struct Stored {
   std::vector<std::byte> data;
   std::vector<std::byte> scales;
@@ -82,7 +82,7 @@ inline Stored RandomStored(WeightFormat format, int rows, int cols, std::mt19937
     s.view.format = MatrixFormat::kGgml;
     s.view.ggml = *ggml;
     const int block = TraitsOf(*ggml).block_values;
-    s.view.cols = (cols + block - 1) / block * block;  // rows are whole blocks
+    s.view.cols = (cols + block - 1) / block * block;  // rows consist of whole blocks
     s.data = EncodeGgml(*ggml, RandomFloats(static_cast<size_t>(rows * s.view.cols), random));
   } else {
     s.view.format = MatrixFormat::kBF16;
@@ -121,7 +121,7 @@ inline Packed Pack(WeightFormat format, const MatrixView& view) {
   return *std::move(p);
 }
 
-/// A random matrix of exactly these sizes, packed.
+/// Returns a random matrix of exactly these sizes, packed.
 inline Packed RandomPacked(WeightFormat format, int rows, int cols, std::mt19937& random) {
   const Stored stored = RandomStored(format, rows, cols, random);
   absl::StatusOr<Packed> p = PackRectangle(format, stored.view, {0, rows, 0, cols});
@@ -129,7 +129,7 @@ inline Packed RandomPacked(WeightFormat format, int rows, int cols, std::mt19937
   return *std::move(p);
 }
 
-/// The message of what cannot be packed.
+/// Returns the error message of a matrix that cannot be packed.
 inline std::string Refusal(WeightFormat format, const MatrixView& view, const Rectangle& r) {
   const absl::StatusOr<Packed> packed = PackRectangle(format, view, r);
   if (packed.ok()) return "packed";

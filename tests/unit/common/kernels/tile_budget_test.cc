@@ -1,4 +1,5 @@
-// What AMX kernels may cost, in instructions: a regression of their efficiency shows without the hardware.
+// The cost that AMX kernels may have, in instructions, so that a regression of their efficiency is found
+// without the hardware.
 //
 // A product of two tiles (16 rows x 32 inputs x 16 outputs) keeps the tile unit busy for 16 cycles, in which
 // a core may load one tile from its caches and retire 32 vector instructions of 512 bits, two a cycle.
@@ -33,19 +34,19 @@ class TileBudgetTest : public ::testing::TestWithParam<WeightFormat> {
   }
 
   InstructionCounts Count(int tokens) const {
-    const ActivationForm form = ChooseForm(Isa::kAmx, GetParam(), tokens, Precision::kFast);
-    const size_t stride = rounded::RowBytes(form, kCols);
+    const ActivationFormat x_format = ChooseActivationFormat(Isa::kAmx, GetParam(), tokens, Precision::kFast);
+    const size_t stride = quantised::RowBytes(x_format, kCols);
     const std::vector<std::byte> rows(static_cast<size_t>(tokens) * stride);
     std::vector<float> y(static_cast<size_t>(tokens) * kBudgetRows);
     return amx_emulator::CountInstructions([&] {
-      MatmulRounded(Isa::kAmx, {.weight = packed_.matrix,
-                                .row_end = kBudgetRows,
-                                .form = form,
-                                .x = rows.data(),
-                                .x_stride = stride,
-                                .tokens = tokens,
-                                .y = y.data(),
-                                .y_stride = kBudgetRows});
+      MatmulQuantised(Isa::kAmx, {.weight = packed_.matrix,
+                                  .row_end = kBudgetRows,
+                                  .x_format = x_format,
+                                  .x = rows.data(),
+                                  .x_stride = stride,
+                                  .tokens = tokens,
+                                  .y = y.data(),
+                                  .y_stride = kBudgetRows});
     });
   }
 
@@ -57,18 +58,18 @@ TEST_P(TileBudgetTest, OneLoadAProductAndFewStores) {
     const InstructionCounts c = Count(tokens);
     const uint64_t products = static_cast<uint64_t>(tokens / 16) * (kBudgetRows / 16) * (kCols / 32);
     EXPECT_EQ(c.Tile(Op::kDotBf16), products) << tokens << " rows";
-    // Sums of a block wait in memory between pieces: 4 loads and stores for 64 products.
+    // Sums of a block are stored in memory between pieces: 4 loads and stores for 64 products.
     EXPECT_LE(c.Tile(Op::kTileLoad), products + (tokens > 32 ? products / 16 : 0)) << tokens << " rows";
     EXPECT_LE(c.Tile(Op::kTileStore), products / 16) << tokens << " rows";
     EXPECT_EQ(c.Tile(Op::kLdTileCfg), 1u) << tokens << " rows";
-    // Six instructions a cycle may retire, so 96 beside a product.
+    // Six instructions may retire in a cycle, so 96 during a product.
     if (tokens >= 64) {
       EXPECT_LE(c.all, 96 * products) << tokens << " rows";
     }
   }
 }
 
-TEST_P(TileBudgetTest, ARestOfRowsCostsNoTileMore) {
+TEST_P(TileBudgetTest, ARestOfRowsCostsNoFurtherTile) {
   const InstructionCounts c = Count(40);  // 16 + 16 and 8
   EXPECT_EQ(c.Tile(Op::kDotBf16), 3u * (kBudgetRows / 16) * (kCols / 32));
 }

@@ -1,5 +1,5 @@
-// The product picks the kernel by the form of its rows, and its bits depend on neither the rows nor the
-// outputs that are computed together.
+// The product chooses the kernel by the format of its rows, and its bits depend neither on the rows nor on
+// the outputs that are computed together.
 #include "common/linear/quantised_product.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ std::vector<float> Product(Isa isa, const PackedMatrix& weight, const QuantisedR
   return y;
 }
 
-// The same, a panel and a part of the rows at a time.
+// Does the same with a panel and a part of the rows at a time.
 std::vector<float> ProductInParts(Isa isa, const PackedMatrix& weight, const QuantisedRows& x) {
   std::vector<float> y(static_cast<size_t>(x.count) * kOutputs, std::nanf(""));
   constexpr int kSome = 7;
@@ -42,14 +42,14 @@ std::vector<float> ProductInParts(Isa isa, const PackedMatrix& weight, const Qua
   return y;
 }
 
-TEST(QuantisedProductTest, IsNearTheFp32ProductInEveryFormAndTheSameInParts) {
+TEST(QuantisedProductTest, IsNearTheFp32ProductInEveryFormatAndTheSameInParts) {
   UseEmulator();
   std::mt19937 random(1);
   const std::vector<float> x = RandomFloats(kTokens * kInputs, random);
   for (const WeightFormat format : AllFormats()) {
     const Packed weight = RandomPacked(format, kOutputs, kInputs, random);
     const std::vector<float> expected =
-        Product(Isa::kScalar, weight.matrix, PlainRows(ActivationForm::kFloat, x.data(), kInputs, kTokens));
+        Product(Isa::kScalar, weight.matrix, PlainRows(ActivationFormat::kFloat, x.data(), kInputs, kTokens));
     double magnitude = 0;
     for (const float value : expected) magnitude = std::max(magnitude, std::fabs(double{value}));
     for (const char* name : {"scalar", "avx2", "avx512", "amx"}) {
@@ -58,12 +58,13 @@ TEST(QuantisedProductTest, IsNearTheFp32ProductInEveryFormAndTheSameInParts) {
       for (const Precision precision : {Precision::kFast, Precision::kBf16, Precision::kFloat}) {
         SCOPED_TRACE(
             fmt::format("{} {}, precision {}", name, WeightFormatName(format), static_cast<int>(precision)));
-        const ActivationForm form = ChooseForm(isa, format, kTokens, precision);
-        std::vector<std::byte> memory(QuantisedMemory::Bytes(form, kInputs, kTokens));
-        const QuantisedMemory rows{form, kInputs, kTokens, memory.data()};
+        const ActivationFormat x_format = ChooseActivationFormat(isa, format, kTokens, precision);
+        std::vector<std::byte> memory(QuantisedMemory::Bytes(x_format, kInputs, kTokens));
+        const QuantisedMemory rows{x_format, kInputs, kTokens, memory.data()};
         for (int t = 0; t < kTokens; ++t) rows.Write(isa, t, &x[static_cast<size_t>(t) * kInputs]);
         const std::vector<float> y = Product(isa, weight.matrix, rows.rows());
-        // A wrong row or panel is wrong by the outputs' own size; the forms' bounds are the kernels' tests'.
+        // With a wrong row or panel the error would be as large as the outputs. The kernels' tests check the
+        // formats' bounds.
         EXPECT_THAT(y, ::testing::Pointwise(::testing::FloatNear(0.03 * magnitude), expected));
         EXPECT_EQ(ProductInParts(isa, weight.matrix, rows.rows()), y);
       }

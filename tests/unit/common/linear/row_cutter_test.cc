@@ -1,4 +1,4 @@
-// Whatever is cut, every output is in one task of whole units, and tasks are as large as the rule says.
+// Every output is in one task of whole units, and tasks are as large as the rule says.
 #include "common/linear/row_cutter.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST(RowCutterTest, TheLastTaskEndsWithTheMatrix) {
   EXPECT_THAT(Ends({.task_cost_max = 20}, {.rows = 1, .unit = {32, 10}}, 8), ElementsAre(1));
 }
 
-TEST(RowCutterTest, OneThreadWaitsForNobody) {
+TEST(RowCutterTest, OneThreadTakesTheLargestTasks) {
   EXPECT_THAT(Ends({.task_cost_max = 40}, {.rows = 32 * 10, .unit = {32, 10}}, 1),
               ElementsAre(128, 256, 320));
 }
@@ -54,9 +54,9 @@ TEST(RowCutterTest, SmallTasksAreNotMadeSmallerUnlessThreadsWouldHaveNone) {
   const Matrix matrix{.rows = 32 * 16, .unit = {32, 10}};
   const CutLimits limits{.task_cost_max = 80, .task_cost_min = 40};
   EXPECT_THAT(Ends(limits, matrix, 2), ElementsAre(128, 256, 384, 512));
-  EXPECT_EQ(Ends(limits, matrix, 8).size(), 8u);    // of 20 each
+  EXPECT_EQ(Ends(limits, matrix, 8).size(), 8u);    // 20 each
   EXPECT_EQ(Ends(limits, matrix, 50).size(), 16u);  // whole units
-  // A minimum above the maximum counts as that.
+  // A minimum above the maximum counts as the maximum.
   EXPECT_THAT(Ends({.task_cost_max = 80, .task_cost_min = 1000}, matrix, 2), ElementsAre(256, 512));
 }
 
@@ -75,7 +75,7 @@ TEST(RowCutterTest, CutsEveryOutputOnceForAnyMatrices) {
     const size_t share = left / static_cast<size_t>(threads);
     RowCutter cutter(limits, left, threads);
     std::vector<int> done(matrices.size());
-    for (bool more = true; more;) {  // by turns
+    for (bool more = true; more;) {  // the matrices in turn
       more = false;
       for (size_t m = 0; m < matrices.size(); ++m) {
         const auto& [rows, unit] = matrices[m];

@@ -37,6 +37,16 @@ TEST(LoggingTest, LevelCutsWhatIsBelow) {
   EXPECT_THAT(LinesOf([] { LogDebug("wanted"); }), HasSubstr("wanted"));
 }
 
+TEST(LoggingTest, LevelsAreReadInCapitalsAndAsPythonNamesThem) {
+  for (const std::string level : {"warning", "WARNING", "Warning", "warn", "WARN"}) {
+    ASSERT_TRUE(SetupLogging({.level = level, .program = "p"}).ok()) << level;
+    EXPECT_EQ(LinesOf([] { LogInfo("unwanted"); }), "") << level;
+    EXPECT_THAT(LinesOf([] { LogWarning("wanted"); }), HasSubstr("wanted")) << level;
+  }
+  for (const std::string level : {"DEBUG", "INFO", "Error"})
+    EXPECT_TRUE(SetupLogging({.level = level, .program = "p"}).ok()) << level;
+}
+
 TEST(LoggingTest, ScopesNestAndBelongToTheirThread) {
   ASSERT_TRUE(SetupLogging({.program = "p"}).ok());
   const std::string lines = LinesOf([] {
@@ -91,8 +101,9 @@ TEST(LoggingTest, TextMessageCannotForgeALine) {
 
 TEST(LoggingTest, UnknownOptionsAreNamed) {
   EXPECT_THAT(SetupLogging({.level = "loud"}).ToString(),
-              HasSubstr("\"loud\", expected debug, info, warning or error"));
-  EXPECT_THAT(SetupLogging({.format = "xml"}).ToString(), HasSubstr("\"xml\", expected text or json"));
+              HasSubstr("--log-level=loud: expected debug, info, warning or error"));
+  EXPECT_THAT(SetupLogging({.format = "xml"}).ToString(),
+              HasSubstr("--log-format=xml: expected text or json"));
 }
 
 }  // namespace

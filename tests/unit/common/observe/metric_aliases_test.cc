@@ -35,7 +35,7 @@ TEST(MetricAliasesTest, LabelsAreRenamedAndTheModelsIsAdded) {
                           "engine_type=unified"));
 }
 
-TEST(MetricAliasesTest, WhatHasNoneStaysAlone) {
+TEST(MetricAliasesTest, AMetricWithoutAnAliasIsNotCopied) {
   std::vector<prometheus::MetricFamily> families = {{"numoe_threads", "", prometheus::MetricType::Gauge, {}}};
   AddAliases(families, "kimi");
   EXPECT_EQ(families.size(), 1u);

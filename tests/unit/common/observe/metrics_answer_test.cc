@@ -1,4 +1,4 @@
-// Which form a scraper gets for its headers, and that what is packed is the same.
+// Which format a scraper gets for its headers, and that compressed answers have the same content.
 #include "common/observe/metrics_answer.h"
 
 #include <zlib.h>
@@ -12,10 +12,10 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-bool Open(const char* accept) { return FormFor(accept, "").open_metrics; }
-bool Packed(const char* encoding) { return FormFor("", encoding).gzip; }
+bool Open(const char* accept) { return ChooseScrapeFormat(accept, "").open_metrics; }
+bool Packed(const char* encoding) { return ChooseScrapeFormat("", encoding).gzip; }
 
-TEST(MetricsAnswerTest, OpenMetricsIsForWhoAsksForIt) {
+TEST(MetricsAnswerTest, OpenMetricsIsForScrapersThatAskForIt) {
   // Prometheus 2.42 and 3, and an OpenTelemetry collector.
   EXPECT_TRUE(
       Open("application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -28,7 +28,7 @@ TEST(MetricsAnswerTest, OpenMetricsIsForWhoAsksForIt) {
   EXPECT_TRUE(Open("text/plain;q=0.5, application/openmetrics-text;q=0.5"));
 }
 
-TEST(MetricsAnswerTest, EverybodyElseGetsText) {
+TEST(MetricsAnswerTest, OtherScrapersGetText) {
   for (const char* accept :
        {"", "*/*", "text/plain;version=0.0.4", "text/html, application/json;q=0.9",
         "application/openmetrics-text;q=0", "application/openmetrics-text;version=2.0.0",
@@ -38,7 +38,7 @@ TEST(MetricsAnswerTest, EverybodyElseGetsText) {
     EXPECT_FALSE(Open(accept)) << accept;
 }
 
-TEST(MetricsAnswerTest, GzipIsForWhoTakesIt) {
+TEST(MetricsAnswerTest, GzipIsForScrapersThatAcceptIt) {
   for (const char* encoding : {"gzip", "deflate, GZIP;q=0.5", "br;q=1.0, gzip"})
     EXPECT_TRUE(Packed(encoding));
   for (const char* encoding : {"", "identity", "br", "gzip;q=0", "gzip;q=0.000", "xgzip"})

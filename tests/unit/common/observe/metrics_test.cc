@@ -1,4 +1,4 @@
-// The registry behind metric_list.h: what is served, by which daemon, over which of the two ways.
+// The registry for metric_list.h: what is served, by which daemon, and in which of the two ways.
 #include "common/observe/metrics.h"
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ int ConnectTo(int port) {
   return fd;
 }
 
-// What is answered until the server closes.
+// Returns what is answered until the server closes.
 std::string Ask(int port, const std::string& request) {
   const int fd = ConnectTo(port);
   if (fd < 0) return "cannot connect";
@@ -65,7 +65,7 @@ TEST(MetricsTest, ADaemonServesItsOwnMetricsOnly) {
   EXPECT_THAT(Metrics(MetricOwner::kWorker).Serialise(), Not(HasSubstr("numoe_steps_total")));
 }
 
-TEST(MetricsTest, VllmsNamesAreServedBesideOurs) {
+TEST(MetricsTest, VllmsNamesAreServedInAdditionToOurs) {
   Metrics metrics(MetricOwner::kCoordinator);
   EXPECT_THAT(metrics.Serialise(), Not(HasSubstr("vllm:")));
   metrics.ServeAliases("kimi");
@@ -114,7 +114,7 @@ TEST(MetricsTest, TheSameLabelsGiveTheSameSeries) {
   EXPECT_THAT(text, HasSubstr("numoe_worker_call_duration_seconds_count{worker=\"1\"} 1\n"));
 }
 
-TEST(MetricsTest, ScrapesReadWhatLivesElsewhere) {
+TEST(MetricsTest, ScrapesReadValuesThatAreStoredElsewhere) {
   Metrics metrics(MetricOwner::kWorker);
   int sessions = 2;
   double hits = 7;
@@ -144,7 +144,7 @@ TEST(MetricsTest, WhatASourceNoLongerEmitsIsGone) {
   EXPECT_THAT(metrics.Serialise(), Not(HasSubstr("backend=\"b\"")));
 }
 
-TEST(MetricsTest, HistogramsTakeOverCountsOfOthers) {
+TEST(MetricsTest, HistogramsAddCountsThatWereKeptElsewhere) {
   Metrics metrics(MetricOwner::kWorker);
   std::vector<double> increments(Metrics::BucketBounds(HistogramId::kExpertCallTokens).size() + 1);
   increments[1] = 3;      // 2 tokens
@@ -180,7 +180,7 @@ TEST(MetricsDeathTest, MisuseStopsTheProcess) {
   EXPECT_DEATH(metrics.Set(GaugeId::kPinned, 1), "only by the daemon that owns it");
   EXPECT_DEATH(metrics.Add(CounterId::kHttpRequests), "through With");
   EXPECT_DEATH(metrics.With(CounterId::kHttpRequests, {"one"}), "has labels \"path,status\"");
-  EXPECT_DEATH(metrics.With(GaugeId::kExpertSessions, {}), "belongs to the other daemon");
+  EXPECT_DEATH(metrics.With(GaugeId::kExpertSessions, {}), "belongs to another daemon");
 }
 
 TEST(MetricsExposerTest, ServesMetricsOnAPortOfTheKernelsChoice) {
@@ -223,7 +223,7 @@ TEST(MetricsExposerTest, SlowAndSilentClientsDoNotKeepAScrapeAway) {
   EXPECT_THAT(HttpGet(port, "/metrics"), HasSubstr("numoe_threads"));
 }
 
-TEST(MetricsExposerTest, WhatIsNoScrapeIsToldSo) {
+TEST(MetricsExposerTest, OtherRequestsAreRefused) {
   const Metrics metrics(MetricOwner::kWorker);
   const auto exposer = MetricsExposer::Start(metrics, "127.0.0.1", 0);
   ASSERT_TRUE(exposer.ok()) << exposer.status();

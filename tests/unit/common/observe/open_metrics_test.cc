@@ -59,7 +59,7 @@ TEST(OpenMetricsTest, HistogramsHaveTheExemplarsOfTheirBuckets) {
   EXPECT_THAT(exemplars.Of("another"), IsEmpty());
 }
 
-TEST(OpenMetricsTest, ADaemonsMetricsInBothForms) {
+TEST(OpenMetricsTest, ADaemonsMetricsInBothFormats) {
   Metrics metrics(MetricOwner::kCoordinator);
   metrics.ServeAliases("kimi");
   metrics.Observe(HistogramId::kTimeToFirstToken, 0.04);

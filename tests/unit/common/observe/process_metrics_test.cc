@@ -1,4 +1,4 @@
-// What the kernel says of this process, and of one whose line is made up.
+// What the kernel reports about this process, and about a made-up one.
 #include "common/observe/process_metrics.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ProcessMetricsTest, FieldsAreThoseBehindTheName) {
+TEST(ProcessMetricsTest, FieldsAreThoseAfterTheName) {
   const std::string stat =
       "42 (a) b (c) S 1 42 42 0 -1 4194304 9 0 0 0 150 50 0 0 20 0 7 0 1000 8192000 25 18446744073709551615 "
       "1";
@@ -27,7 +27,7 @@ TEST(ProcessMetricsTest, FieldsAreThoseBehindTheName) {
   EXPECT_EQ(ReadStat(stat, std::nullopt).start_s, std::nullopt);
 }
 
-TEST(ProcessMetricsTest, WhatIsNotSaidIsAbsent) {
+TEST(ProcessMetricsTest, UnknownValuesAreAbsent) {
   for (const char* stat :
        {"", "42 (name", "42 (name) S 1", "42 (x) S 1 1 1 0 -1 4 9 0 0 0 a b 0 0 20 0 7 0 z 8 c"}) {
     const ProcessUse use = ReadStat(stat, 1e9);
@@ -35,7 +35,7 @@ TEST(ProcessMetricsTest, WhatIsNotSaidIsAbsent) {
   }
 }
 
-TEST(ProcessMetricsTest, OfThisProcess) {
+TEST(ProcessMetricsTest, ThisProcessHasAllValues) {
   const ProcessUse before = ReadOwnUse();
   ASSERT_TRUE(before.cpu_s && before.start_s && before.resident_bytes && before.virtual_bytes &&
               before.open_files && before.open_files_max);

@@ -1,5 +1,5 @@
-// Callers of a pool: one has the CPU of the pool's thread 0, several share the node's, and each is given
-// back.
+// The CPUs of a pool's callers: a single caller has the CPU of the pool's thread 0, several callers share the
+// CPUs of the node, and each gets its former CPUs back.
 #include "common/threading/caller_threads.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ class CallerThreadsTest : public ::testing::Test {
   CallerThreads callers_;
 };
 
-TEST_F(CallerThreadsTest, OneHasTheCpuOfThreadZero) {
+TEST_F(CallerThreadsTest, ASingleCallerHasTheCpuOfThreadZero) {
   std::thread([&] {
     {
       const ScopedCaller caller(&callers_);
@@ -33,8 +33,9 @@ TEST_F(CallerThreadsTest, OneHasTheCpuOfThreadZero) {
   }).join();
 }
 
-TEST_F(CallerThreadsTest, SeveralShareTheNodesCpus) {
-  if (cpus_.size() < 2) GTEST_SKIP() << "this process has one CPU: alone and shared are the same";
+TEST_F(CallerThreadsTest, SeveralCallersShareTheNodesCpus) {
+  if (cpus_.size() < 2)
+    GTEST_SKIP() << "this process has one CPU, so one caller and several have the same CPUs";
   std::atomic<int> step = 0;
   const auto await = [&](int wanted) {
     while (step.load() < wanted) std::this_thread::yield();
@@ -44,7 +45,7 @@ TEST_F(CallerThreadsTest, SeveralShareTheNodesCpus) {
     EXPECT_THAT(CpusOfThisThread(), ElementsAre(cpus_.back()));
     step = 1;
     await(2);
-    EXPECT_EQ(CpusOfThisThread(), cpus_) << "another one came";
+    EXPECT_EQ(CpusOfThisThread(), cpus_) << "another caller has come";
     step = 3;
     await(4);
     EXPECT_THAT(CpusOfThisThread(), ElementsAre(cpus_.back())) << "it is alone again";
@@ -63,9 +64,9 @@ TEST_F(CallerThreadsTest, SeveralShareTheNodesCpus) {
   second.join();
 }
 
-TEST_F(CallerThreadsTest, ARefusalIsRemembered) {
+TEST_F(CallerThreadsTest, ARefusedBindingIsReported) {
   CallerThreads nowhere({8000}, {8000});
-  EXPECT_TRUE(nowhere.bound()) << "nobody calls";
+  EXPECT_TRUE(nowhere.bound()) << "there is no caller";
   std::thread([&] {
     const ScopedCaller caller(&nowhere);
     EXPECT_EQ(CpusOfThisThread(), cpus_);
@@ -74,8 +75,8 @@ TEST_F(CallerThreadsTest, ARefusalIsRemembered) {
   EXPECT_TRUE(nowhere.bound());
 }
 
-// Sessions come and go, and each layer call could say the same.
-TEST_F(CallerThreadsTest, ARefusalIsSaidOnceUntilItWorksAgain) {
+// Sessions come and go, and every layer call could log the same warning.
+TEST_F(CallerThreadsTest, ARefusalIsLoggedOnceUntilBindingWorksAgain) {
   CallerThreads nowhere({8000}, {8000});
   testing::internal::CaptureStdout();
   std::thread([&] {
@@ -86,12 +87,12 @@ TEST_F(CallerThreadsTest, ARefusalIsSaidOnceUntilItWorksAgain) {
     for (int call = 0; call < 100; ++call) const ScopedCaller caller(&nowhere);
   }).join();
   const std::string log = testing::internal::GetCapturedStdout();
-  size_t said = 0;
-  for (size_t at = log.find("refuses"); at != std::string::npos; at = log.find("refuses", at + 1)) ++said;
-  EXPECT_EQ(said, 2u) << log;
+  size_t warnings = 0;
+  for (size_t at = log.find("refuses"); at != std::string::npos; at = log.find("refuses", at + 1)) ++warnings;
+  EXPECT_EQ(warnings, 2u) << log;
 }
 
-TEST_F(CallerThreadsTest, ALoneCallerFollowsThePool) {
+TEST_F(CallerThreadsTest, MoveToMovesASingleCaller) {
   std::thread([&] {
     const ScopedCaller caller(&callers_);
     callers_.MoveTo({cpus_.front()});
@@ -100,7 +101,7 @@ TEST_F(CallerThreadsTest, ALoneCallerFollowsThePool) {
   }).join();
 }
 
-TEST_F(CallerThreadsTest, ABindingThatSomebodyElseUndoesIsNoticed) {
+TEST_F(CallerThreadsTest, ABindingThatIsUndoneElsewhereIsNoticed) {
   if (cpus_.size() < 2) GTEST_SKIP() << "this process has one CPU";
   std::thread([&] {
     const ScopedCaller caller(&callers_);
@@ -110,7 +111,7 @@ TEST_F(CallerThreadsTest, ABindingThatSomebodyElseUndoesIsNoticed) {
   }).join();
 }
 
-TEST_F(CallerThreadsTest, NullLeavesTheThreadAsItIs) {
+TEST_F(CallerThreadsTest, NullDoesNotChangeTheThread) {
   const ScopedCaller caller(nullptr);
   EXPECT_EQ(CpusOfThisThread(), cpus_);
 }

@@ -1,4 +1,4 @@
-// Binding threads to CPUs, on threads of the test's own so that the test process keeps its CPUs.
+// Binding threads to CPUs. Each test starts its own thread, so that the test process keeps its CPUs.
 #include "common/threading/thread_binding.h"
 
 #include <thread>
@@ -20,7 +20,7 @@ TEST(ThreadBindingTest, BindsAThreadToOneCpu) {
   }).join();
 }
 
-TEST(ThreadBindingTest, ScopeGivesTheOldCpusBack) {
+TEST(ThreadBindingTest, AScopeRestoresTheFormerCpus) {
   std::thread([] {
     const std::vector<int> before = CpusOfThisThread();
     {

@@ -1,5 +1,5 @@
-// Every task exactly once, in every mix of sleeping, spinning and crowded threads. Run under TSan by the
-// sanitizer build.
+// Every task runs exactly once, whether threads sleep, spin or share CPUs. The sanitizer build runs these
+// tests under TSan.
 #include "common/threading/thread_pool.h"
 
 #include <sys/resource.h>
@@ -40,8 +40,8 @@ TEST_P(ThreadPoolTest, RunsEveryTaskExactlyOnce) {
   ThreadPool pool({.cpus = Cpus(GetParam())});
   ASSERT_EQ(pool.threads(), std::max(1, GetParam()));
   for (const int tasks : {0, 1, 2, 3, 7, 64, 1000}) {
-    std::vector<int> runs(
-        static_cast<size_t>(tasks));  // not atomic: a task run twice at once is a race that TSan sees
+    // Not atomic, so that TSan sees a race if a task runs twice at the same time.
+    std::vector<int> runs(static_cast<size_t>(tasks));
     pool.Run(tasks, [&](int task, int thread) {
       ASSERT_GE(thread, 0);
       ASSERT_LT(thread, pool.threads());
@@ -51,13 +51,13 @@ TEST_P(ThreadPoolTest, RunsEveryTaskExactlyOnce) {
   }
 }
 
-TEST_P(ThreadPoolTest, ManyShortRunsSeeEachOthersResults) {
+TEST_P(ThreadPoolTest, ManyShortRunsSeeTheResultsOfEarlierOnes) {
   ThreadPool pool({.cpus = Cpus(GetParam()), .spin_us = 5});
   std::vector<int64_t> values(8);
   const int runs = 3000;
   for (int run = 0; run < runs; ++run) {
-    // Each run writes what the run before wrote next door: a lost, doubled or late task breaks the sum for
-    // good.
+    // Each run increments what the preceding run wrote at the next position, so that a task that is lost,
+    // repeated or late makes all later sums wrong.
     std::vector<int64_t> next(values.size());
     pool.Run(static_cast<int>(values.size()), [&](int task, int) {
       const auto i = static_cast<size_t>(task);
@@ -68,7 +68,7 @@ TEST_P(ThreadPoolTest, ManyShortRunsSeeEachOthersResults) {
   EXPECT_THAT(values, ::testing::Each(runs));
 }
 
-TEST_P(ThreadPoolTest, WakesFromSleep) {
+TEST_P(ThreadPoolTest, ARunWakesSleepingThreads) {
   ThreadPool pool({.cpus = Cpus(GetParam()), .spin_us = 0});
   for (int run = 0; run < 30; ++run) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -78,12 +78,13 @@ TEST_P(ThreadPoolTest, WakesFromSleep) {
   }
 }
 
-TEST_P(ThreadPoolTest, APhaseSeesWhatThoseBeforeWrote) {
+TEST_P(ThreadPoolTest, APhaseSeesWhatEarlierPhasesWrote) {
   ThreadPool pool({.cpus = Cpus(GetParam()), .spin_us = 5});
   for (const std::vector<int>& phases : std::vector<std::vector<int>>{
            {}, {0}, {3}, {1, 1, 1}, {0, 4, 0, 0, 2}, {1, 9, 1, 16, 0}, {40, 1, 0, 40, 7, 1}}) {
     for (int run = 0; run < 200; ++run) {
-      // Not atomic: a task that starts before its phase, or runs twice at once, is a race that TSan sees.
+      // Not atomic, so that TSan sees a race if a task starts before its phase or runs twice at the same
+      // time.
       std::vector<std::vector<int>> values(phases.size() + 1);
       values[0] = {1};
       for (size_t p = 0; p < phases.size(); ++p) values[p + 1].resize(static_cast<size_t>(phases[p]));
@@ -108,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, ::testing::Values(0, 1, 2, 4, 
 
 TEST(ThreadPoolLifeTest, SleepingThreadsShareTheWork) {
   ThreadPool pool({.cpus = Cpus(3), .spin_us = 0});
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // all asleep: only a wake-up brings them in
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // all threads sleep, so they have to be woken
   std::vector<std::atomic<int>> tasks_of(3);
   pool.Run(30, [&](int, int thread) {
     ++tasks_of[static_cast<size_t>(thread)];
@@ -117,12 +118,12 @@ TEST(ThreadPoolLifeTest, SleepingThreadsShareTheWork) {
   for (const std::atomic<int>& tasks : tasks_of) EXPECT_GT(tasks.load(), 0);
 }
 
-TEST(ThreadPoolLifeTest, ACallerThatSleepsTakesPartInTheNextPhase) {
+TEST(ThreadPoolLifeTest, ASleepingCallerTakesPartInTheNextPhase) {
   ThreadPool pool({.cpus = Cpus(2), .spin_us = 0});
   std::atomic<int> of_caller = 0;
   const std::vector<int> phases = {2, 40};
   pool.RunPhases(phases, [&](int phase, int, int thread) {
-    // The caller's share of the first phase is over long before the other thread's.
+    // The caller finishes its task of the first phase long before the other thread.
     if (phase == 0 && thread == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
     if (phase == 1 && thread == 0) ++of_caller;
     for (int i = 0; i < 10'000 && of_caller.load() == 0; ++i)
@@ -147,10 +148,10 @@ TEST(ThreadPoolLifeTest, IdleThreadsAndAWaitingCallerSleep) {
   pool.Run(4, [](int, int) {});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const double before = CpuSecondsOfProcess();
-  // Two tasks sleep; the two other threads and, when its own task is done, the caller have nothing to do.
+  // Two tasks sleep. The two other threads have nothing to do, nor has the caller once its own task is done.
   pool.Run(
       2, [](int task, int) { std::this_thread::sleep_for(std::chrono::milliseconds(task == 0 ? 1 : 400)); });
-  EXPECT_LT(CpuSecondsOfProcess() - before, 0.1) << "somebody spun through 400 ms";
+  EXPECT_LT(CpuSecondsOfProcess() - before, 0.1) << "a thread spun for 400 ms";
 }
 
 TEST(ThreadPoolLifeTest, ThreadsAreNamedAndBound) {
@@ -172,12 +173,12 @@ TEST(ThreadPoolLifeTest, ThreadsAreNamedAndBound) {
   EXPECT_THAT(bindings[2], ::testing::ElementsAre(cpus[2]));
 }
 
-TEST(ThreadPoolLifeTest, SaysWhenBindingWasRefused) {
+TEST(ThreadPoolLifeTest, ARefusedBindingIsReported) {
   const ThreadPool pool({.cpus = {0, 8000}});
   EXPECT_FALSE(pool.bound());
 }
 
-// Others come to the same CPUs, while calls run, and go again.
+// This happens when other workers start on the same CPUs, and end, while calls run.
 TEST(ThreadPoolLifeTest, ThreadsWithoutACpuSleepAndComeBack) {
   ThreadPool pool({.cpus = Cpus(4), .spin_us = 5});
   const std::vector<int> cpus = Cpus(4);
@@ -200,7 +201,7 @@ TEST(ThreadPoolLifeTest, ThreadsWithoutACpuSleepAndComeBack) {
   EXPECT_EQ(pool.working(), 2);
   EXPECT_EQ(pool.threads(), 4);
   EXPECT_TRUE(pool.bound());
-  // One that was in the middle of its work when it lost its CPU ends that.
+  // A thread that was computing when it lost its CPU finishes that run.
   std::atomic<int> late = 0, last[4] = {-1, -1, -1, -1};
   for (int run = 0; run < 200; ++run) {
     pool.Run(8, [&](int, int thread) {
@@ -214,10 +215,10 @@ TEST(ThreadPoolLifeTest, ThreadsWithoutACpuSleepAndComeBack) {
   pool.MoveTo({cpus[0]});
   EXPECT_TRUE(pool.apart());
   pool.MoveTo({cpus[0], cpus[0]});
-  EXPECT_FALSE(pool.apart()) << "two threads have one CPU";
+  EXPECT_FALSE(pool.apart()) << "two threads have the same CPU";
 }
 
-TEST(ThreadPoolLifeTest, ABindingThatSomebodyElseUndoesIsNoticed) {
+TEST(ThreadPoolLifeTest, ABindingThatIsUndoneElsewhereIsNoticed) {
   const std::vector<int> all = CpusOfThisThread();
   if (all.size() < 2) GTEST_SKIP() << "this process has one CPU";
   ThreadPool pool({.cpus = {all[0], all[1]}});
@@ -232,7 +233,7 @@ TEST(ThreadPoolLifeTest, ABindingThatSomebodyElseUndoesIsNoticed) {
   EXPECT_FALSE(pool.bound());
 }
 
-TEST(ThreadPoolLifeTest, PoolsOfOneProcessDoNotMix) {
+TEST(ThreadPoolLifeTest, PoolsOfOneProcessAreIndependent) {
   std::vector<std::thread> owners;
   for (int p = 0; p < 3; ++p) {
     owners.emplace_back([p] {

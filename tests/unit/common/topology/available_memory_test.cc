@@ -1,4 +1,4 @@
-// The smaller of what the machine and the cgroup leave, on made-up file trees.
+// The smaller of what the machine and the cgroups leave, read from invented file trees.
 #include "common/topology/available_memory.h"
 
 #include <fstream>
@@ -14,9 +14,11 @@ class AvailableMemoryTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(AvailableMemoryTest, NothingSaysNothing) { EXPECT_EQ(AvailableMemory(folder_.path()), UINT64_MAX); }
+TEST_F(AvailableMemoryTest, WithoutFilesThereIsNoBound) {
+  EXPECT_EQ(AvailableMemory(folder_.path()), UINT64_MAX);
+}
 
-TEST_F(AvailableMemoryTest, TheMachine) {
+TEST_F(AvailableMemoryTest, TheMachineBoundsTheMemory) {
   folder_.WriteLine("proc/meminfo",
                     "MemTotal:  100 kB\nMemFree: 10 kB\nMemAvailable:     60 kB\nBuffers: 1 kB");
   EXPECT_EQ(AvailableMemory(folder_.path()), 60u << 10);
@@ -25,7 +27,7 @@ TEST_F(AvailableMemoryTest, TheMachine) {
   EXPECT_EQ(AvailableMemory(folder_.path()), 60u << 10);
 }
 
-TEST_F(AvailableMemoryTest, TheCgroupWithItsFilesGivenUp) {
+TEST_F(AvailableMemoryTest, TheCgroupBoundsTheMemoryWithoutItsCachedFiles) {
   folder_.WriteLine("proc/meminfo", "MemAvailable:     60 kB");
   folder_.WriteLine("sys/fs/cgroup/memory.max", "50000");
   folder_.WriteLine("sys/fs/cgroup/memory.current", "45000");
@@ -37,9 +39,9 @@ TEST_F(AvailableMemoryTest, TheCgroupWithItsFilesGivenUp) {
   EXPECT_EQ(AvailableMemory(folder_.path()), 0u);
 }
 
-TEST_F(AvailableMemoryTest, TheCgroupOfVersion1) {
+TEST_F(AvailableMemoryTest, ACgroupOfVersion1BoundsTheMemory) {
   folder_.WriteLine("proc/meminfo", "MemAvailable:     60 kB");
-  folder_.WriteLine("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");  // none
+  folder_.WriteLine("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712");  // no limit
   folder_.WriteLine("sys/fs/cgroup/memory/memory.usage_in_bytes", "45000");
   EXPECT_EQ(AvailableMemory(folder_.path()), 60u << 10);
   folder_.WriteLine("sys/fs/cgroup/memory/memory.limit_in_bytes", "50000");
@@ -48,12 +50,12 @@ TEST_F(AvailableMemoryTest, TheCgroupOfVersion1) {
       "sys/fs/cgroup/memory/memory.stat",
       "cache 7\nactive_file 1\ninactive_file 2\ntotal_inactive_file 6000\ntotal_active_file 4000");
   EXPECT_EQ(AvailableMemory(folder_.path()), 15000u);
-  // A container that sees its own group as the root is told its name on the host, where there is nothing.
+  // A container that sees its own group as the root reads the group's path on the host, which it cannot see.
   folder_.WriteLine("proc/self/cgroup", "5:cpu,cpuacct:/other\n4:memory:/kubepods/pod1/c1\n0::/");
   EXPECT_EQ(AvailableMemory(folder_.path()), 15000u);
 }
 
-TEST_F(AvailableMemoryTest, TheLeastOfTheGroupsAroundTheProcess) {
+TEST_F(AvailableMemoryTest, TheSmallestBoundOfTheGroupsAroundTheProcessCounts) {
   folder_.WriteLine("proc/meminfo", "MemAvailable:     60 kB");
   for (const bool version2 : {false, true}) {
     const std::string mount = version2 ? "sys/fs/cgroup/" : "sys/fs/cgroup/memory/";
@@ -67,13 +69,13 @@ TEST_F(AvailableMemoryTest, TheLeastOfTheGroupsAroundTheProcess) {
     folder_.WriteLine(mount + "a.slice/b.service/" + used, "1000");
     EXPECT_EQ(AvailableMemory(folder_.path()), 30000u) << "the slice leaves less";
     folder_.WriteLine(mount + "a.slice/" + used, "1000");
-    EXPECT_EQ(AvailableMemory(folder_.path()), 39000u) << "the service's own";
+    EXPECT_EQ(AvailableMemory(folder_.path()), 39000u) << "the service itself leaves less";
     folder_.WriteLine("proc/self/cgroup", version2 ? "0::/../../elsewhere" : "4:memory:/../../elsewhere");
     EXPECT_EQ(AvailableMemory(folder_.path()), 60u << 10);
   }
 }
 
-TEST_F(AvailableMemoryTest, WhatZfsWouldGiveUpCountsToo) {
+TEST_F(AvailableMemoryTest, WhatZfsWouldFreeCountsToo) {
   folder_.WriteLine("proc/meminfo", "MemAvailable:     60 kB");
   folder_.WriteLine(
       "proc/spl/kstat/zfs/arcstats",
@@ -83,7 +85,7 @@ TEST_F(AvailableMemoryTest, WhatZfsWouldGiveUpCountsToo) {
   EXPECT_EQ(AvailableMemory(folder_.path()), 60u << 10);
 }
 
-TEST(AvailableMemoryOfThisMachineTest, IsSome) { EXPECT_GT(AvailableMemory(), 1u << 20); }
+TEST(AvailableMemoryOfThisMachineTest, IsMoreThanAMebibyte) { EXPECT_GT(AvailableMemory(), 1u << 20); }
 
 }  // namespace
 }  // namespace numoe

@@ -1,4 +1,4 @@
-// Limits of the groups around a process, on made-up file trees of both versions.
+// Limits of the groups around a process, read from invented file trees of both versions.
 #include "common/topology/control_groups.h"
 
 #include <fstream>
@@ -15,12 +15,12 @@ class ControlGroupsTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(ControlGroupsTest, NothingLimitsWhereNothingSays) {
+TEST_F(ControlGroupsTest, WithoutFilesThereIsNoLimit) {
   EXPECT_EQ(CpuQuotaOf(folder_.path()), std::nullopt);
   EXPECT_EQ(MemoryLimitOf(folder_.path()), std::nullopt);
 }
 
-TEST_F(ControlGroupsTest, TheLeastOfTheOwnGroupAndThoseAroundItCounts) {
+TEST_F(ControlGroupsTest, TheSmallestLimitOfTheGroupAndThoseAroundItCounts) {
   folder_.WriteLine("proc/self/cgroup", "0::/a.slice/b.service");
   folder_.WriteLine("sys/fs/cgroup/cpu.max", "max 100000");
   EXPECT_EQ(CpuQuotaOf(folder_.path()), std::nullopt);
@@ -32,7 +32,7 @@ TEST_F(ControlGroupsTest, TheLeastOfTheOwnGroupAndThoseAroundItCounts) {
   folder_.WriteLine("sys/fs/cgroup/a.slice/b.service/memory.max", "4096");
   EXPECT_EQ(MemoryLimitOf(folder_.path()), 4096u);
   folder_.WriteLine("proc/self/cgroup", "0::/../../elsewhere");
-  EXPECT_EQ(CpuQuotaOf(folder_.path()), std::nullopt) << "a path out of the mount is none";
+  EXPECT_EQ(CpuQuotaOf(folder_.path()), std::nullopt) << "a path that leaves the mount is ignored";
 }
 
 TEST_F(ControlGroupsTest, VersionOneHasATreeForEachController) {

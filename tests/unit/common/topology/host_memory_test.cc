@@ -1,5 +1,5 @@
-// Real processes that reserve beside each other: what each of them finds, and what they do not believe. The
-// machine's memory and cgroups are made up; processes are read where the kernel shows them.
+// Real processes that reserve memory at the same time: what each of them finds, and which files they ignore.
+// The memory and cgroups of the machine are invented; the processes are real and read from /proc.
 #include "common/topology/host_memory.h"
 
 #include <fcntl.h>
@@ -45,15 +45,17 @@ class HostMemoryTest : public ::testing::Test {
   }
   fs::path root() const { return folder_.path(); }
   std::string reservations() const { return (folder_.path() / "reservations").string(); }
-  absl::StatusOr<HostMemory> Look() { return HostMemory::Look(reservations(), root()); }
+  absl::StatusOr<HostMemory> ReadReservations() {
+    return HostMemory::ReadReservations(reservations(), root());
+  }
   uint64_t Available() {
-    const absl::StatusOr<HostMemory> memory = Look();
+    const absl::StatusOr<HostMemory> memory = ReadReservations();
     EXPECT_TRUE(memory.ok()) << memory.status();
     return memory.ok() ? memory->available() : 0;
   }
 
-  // Runs `body` in a process of its own, which then waits until it is killed; it ends with 1 where the body
-  // returns false.
+  // Runs `body` in a process of its own, which then waits until it is killed; it ends with exit code 1 if the
+  // body returns false.
   pid_t Launch(const std::function<bool()>& body) {
     int ready[2];
     EXPECT_EQ(pipe2(ready, O_CLOEXEC), 0);
@@ -70,9 +72,9 @@ class HostMemoryTest : public ::testing::Test {
   // Returns once the body has ended.
   void AwaitBody(pid_t child) {
     char byte = 0;
-    EXPECT_EQ(read(children_[child], &byte, 1), 1) << "process " << child << " did not do what it is for";
+    EXPECT_EQ(read(children_[child], &byte, 1), 1) << "process " << child << " failed";
   }
-  // A process that others find below root().
+  // Starts a process that others find below root().
   pid_t Start(const std::function<bool()>& body) {
     const pid_t child = Launch(body);
     AwaitBody(child);
@@ -85,7 +87,7 @@ class HostMemoryTest : public ::testing::Test {
   pid_t StartReserving(
       uint64_t bytes, const std::function<void()>& then = [] {}, PromisedMemory kind = PromisedMemory::kAll) {
     return Start([&] {
-      const absl::StatusOr<HostMemory> memory = Look();
+      const absl::StatusOr<HostMemory> memory = ReadReservations();
       if (!memory.ok()) return false;
       static absl::StatusOr<MemoryReservation> reservation = MemoryReservation();
       reservation = memory->Reserve("test-process", bytes, kind);
@@ -99,13 +101,13 @@ class HostMemoryTest : public ::testing::Test {
     close(children_[child]);
     children_.erase(child);
   }
-  // What is in the folder.
+  // Returns the names of the files in the folder.
   std::vector<std::string> Files() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(reservations())) names.push_back(entry.path().filename());
     return names;
   }
-  // A file that looks like the child's reservation, locked by this process.
+  // Writes a file that looks like the child's reservation, and locks it in this process.
   int Forge(const std::string& name, const std::string& text) {
     const int file = open((fs::path(reservations()) / name).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     EXPECT_EQ(flock(file, LOCK_EX | LOCK_NB), 0);
@@ -116,11 +118,11 @@ class HostMemoryTest : public ::testing::Test {
   TemporaryFolder folder_;
 
  private:
-  std::map<pid_t, int> children_;  // and the pipe by which each said that it is ready
+  std::map<pid_t, int> children_;  // each with the pipe through which it reports that it is ready
 };
 
-TEST_F(HostMemoryTest, WhoIsAloneHasAllOfIt) {
-  const absl::StatusOr<HostMemory> memory = Look();
+TEST_F(HostMemoryTest, AProcessAloneHasAllMemory) {
+  const absl::StatusOr<HostMemory> memory = ReadReservations();
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(memory->available(), 10 * kGib);
   EXPECT_EQ(memory->Others(), "");
@@ -129,10 +131,10 @@ TEST_F(HostMemoryTest, WhoIsAloneHasAllOfIt) {
   EXPECT_EQ(info.st_mode & 07777, 0700u);
 }
 
-TEST_F(HostMemoryTest, WhoIsSecondFindsWhatTheFirstWillTake) {
+TEST_F(HostMemoryTest, TheSecondProcessFindsWhatTheFirstWillTake) {
   const pid_t first = StartReserving(4 * kGib);
   {
-    const absl::StatusOr<HostMemory> memory = Look();
+    const absl::StatusOr<HostMemory> memory = ReadReservations();
     ASSERT_TRUE(memory.ok()) << memory.status();
     EXPECT_NEAR(static_cast<double>(memory->available()), 6.0 * kGib, 64.0 * kMib);
     ASSERT_EQ(memory->others().size(), 1u);
@@ -145,12 +147,12 @@ TEST_F(HostMemoryTest, WhoIsSecondFindsWhatTheFirstWillTake) {
   EXPECT_NEAR(static_cast<double>(Available()), 3.0 * kGib, 128.0 * kMib);
   End(first);
   EXPECT_NEAR(static_cast<double>(Available()), 7.0 * kGib, 64.0 * kMib) << "the first one is dead";
-  EXPECT_EQ(Files().size(), 1u) << "and its file was removed";
+  EXPECT_EQ(Files().size(), 1u) << "its file was removed";
   End(second);
   EXPECT_EQ(Available(), 10 * kGib);
 }
 
-// Private and shared memory of a test's process.
+// The bytes of private memory, and of shared memory, that a process of a test allocates.
 constexpr size_t kTouched = 256 * kMib;
 void TouchBothKinds() {
   for (const int kind : {MAP_PRIVATE, MAP_SHARED}) {
@@ -159,36 +161,37 @@ void TouchBothKinds() {
   }
 }
 
-TEST_F(HostMemoryTest, WhatIsHeldAlreadyIsNotWithheldTwice) {
+TEST_F(HostMemoryTest, MemoryThatIsHeldAlreadyIsNotWithheldAgain) {
   StartReserving(kGib, TouchBothKinds);
   EXPECT_NEAR(static_cast<double>(10 * kGib - Available()), static_cast<double>(kGib - 2 * kTouched),
               64.0 * kMib);
 }
 
-TEST_F(HostMemoryTest, SharedMemoryOfOthersKeepsNoPromiseOfPrivateMemory) {
+TEST_F(HostMemoryTest, SharedMemoryDoesNotCountForAReservationOfPrivateMemory) {
   StartReserving(kGib, TouchBothKinds, PromisedMemory::kPrivate);
   EXPECT_NEAR(static_cast<double>(10 * kGib - Available()), static_cast<double>(kGib - kTouched), 64.0 * kMib)
-      << "a worker promised the mailboxes that a coordinator maps";
+      << "a worker has reserved the mailboxes that a coordinator maps";
 }
 
-TEST_F(HostMemoryTest, WhomProcHidesWithholdsAllThatItPromised) {
+TEST_F(HostMemoryTest, AProcessHiddenByProcWithholdsItsWholeReservation) {
   const pid_t hidden = StartReserving(4 * kGib);
   fs::remove_all(root() / "proc" / std::to_string(hidden));
   EXPECT_NEAR(static_cast<double>(Available()), 6.0 * kGib, 64.0 * kMib)
-      << "nothing of it is known to be held";
+      << "it is not known how much the process holds";
   End(hidden);
   EXPECT_EQ(Available(), 10 * kGib);
 }
 
 TEST_F(HostMemoryTest, AReservationEndsWithItsOwner) {
-  const absl::StatusOr<HostMemory> memory = Look();
+  const absl::StatusOr<HostMemory> memory = ReadReservations();
   ASSERT_TRUE(memory.ok()) << memory.status();
   {
     absl::StatusOr<MemoryReservation> reservation =
         memory->Reserve("test-process", kGib, PromisedMemory::kAll);
     ASSERT_TRUE(reservation.ok()) << reservation.status();
     EXPECT_EQ(Files().size(), 1u);
-    EXPECT_FALSE(memory->Reserve("test-process", kGib, PromisedMemory::kAll).ok()) << "one in a process";
+    EXPECT_FALSE(memory->Reserve("test-process", kGib, PromisedMemory::kAll).ok())
+        << "a process can have one reservation";
     EXPECT_EQ(Files().size(), 1u);
     MemoryReservation kept;
     kept = *std::move(reservation);
@@ -197,13 +200,14 @@ TEST_F(HostMemoryTest, AReservationEndsWithItsOwner) {
   EXPECT_TRUE(Files().empty());
 }
 
-TEST_F(HostMemoryTest, OfManyWhoStartAtOnceNoMoreReserveThanFit) {
+TEST_F(HostMemoryTest, ProcessesThatStartAtOnceReserveOnlyWhatFits) {
   constexpr size_t kFit = 3;
   std::vector<pid_t> processes;
   for (int i = 0; i < 16; ++i) {
     processes.push_back(Launch([&] {
       static MemoryReservation reservation;
-      const absl::StatusOr<HostMemory> memory = HostMemory::Look(reservations());  // of the real machine
+      const absl::StatusOr<HostMemory> memory =
+          HostMemory::ReadReservations(reservations());  // the memory of the real machine
       if (!memory.ok() || memory->others().size() >= kFit) return memory.ok();
       absl::StatusOr<MemoryReservation> reserved =
           memory->Reserve("test-process", 3 * kGib, PromisedMemory::kAll);
@@ -215,21 +219,21 @@ TEST_F(HostMemoryTest, OfManyWhoStartAtOnceNoMoreReserveThanFit) {
   EXPECT_EQ(Files().size(), kFit);
 }
 
-TEST_F(HostMemoryTest, WhoLooksKeepsOthersFromLooking) {
+TEST_F(HostMemoryTest, OneProcessAtATimeReadsTheReservations) {
   int order[2], begin[2];
   ASSERT_EQ(pipe2(order, O_CLOEXEC), 0);
   ASSERT_EQ(pipe2(begin, O_CLOEXEC), 0);
-  // Started before, as a child would have the lock with its parent.
+  // Start the child first, because a later one would inherit the lock from its parent.
   const pid_t waiting = Launch([&] {
     char byte = 0;
-    return read(begin[0], &byte, 1) == 1 && Look().ok() && write(order[1], "second", 6) == 6;
+    return read(begin[0], &byte, 1) == 1 && ReadReservations().ok() && write(order[1], "second", 6) == 6;
   });
   {
-    const absl::StatusOr<HostMemory> memory = Look();
+    const absl::StatusOr<HostMemory> memory = ReadReservations();
     ASSERT_TRUE(memory.ok()) << memory.status();
     ASSERT_EQ(write(begin[1], "+", 1), 1);
-    constexpr std::chrono::milliseconds kTimeToDoWrong{50};
-    std::this_thread::sleep_for(kTimeToDoWrong);
+    constexpr std::chrono::milliseconds kTimeForAnError{50};
+    std::this_thread::sleep_for(kTimeForAnError);
     ASSERT_EQ(write(order[1], "first ", 6), 6);
   }
   AwaitBody(waiting);
@@ -239,7 +243,7 @@ TEST_F(HostMemoryTest, WhoLooksKeepsOthersFromLooking) {
   for (const int end : {order[0], order[1], begin[0], begin[1]}) close(end);
 }
 
-TEST_F(HostMemoryTest, WhatMakesNoSenseIsIgnored) {
+TEST_F(HostMemoryTest, InvalidFilesAreIgnored) {
   const pid_t child = StartReserving(kGib);
   const std::string real = Files().at(0);
   const uint64_t expected = Available();
@@ -261,14 +265,14 @@ TEST_F(HostMemoryTest, WhatMakesNoSenseIsIgnored) {
   for (const int file : forged) close(file);
 }
 
-TEST_F(HostMemoryTest, APromiseIsReadStrictly) {
+TEST_F(HostMemoryTest, TheTextOfAReservationIsParsedStrictly) {
   const pid_t child = Start([] { return true; });
-  ASSERT_TRUE(Look().ok());  // makes the folder
+  ASSERT_TRUE(ReadReservations().ok());  // creates the folder
   struct stat own {};
   ASSERT_EQ(stat("/proc/self/ns/pid", &own), 0);
   std::ifstream stat_file(root() / "proc" / std::to_string(child) / "stat");
   std::string start;
-  for (int i = 0; i < 22; ++i) stat_file >> start;  // the program's name has no blanks
+  for (int i = 0; i < 22; ++i) stat_file >> start;  // the program's name contains no spaces
   const std::string name = std::to_string(own.st_ino) + "-" + std::to_string(child) + "-" + start;
   const auto withheld = [&](const std::string& text) {
     const int file = Forge(name, text);
@@ -277,7 +281,7 @@ TEST_F(HostMemoryTest, APromiseIsReadStrictly) {
     fs::remove(fs::path(reservations()) / name);
     return bytes;
   };
-  EXPECT_GT(withheld("p 4294967296 all\n"), 3 * kGib) << "4 GiB less what a small process holds";
+  EXPECT_GT(withheld("p 4294967296 all\n"), 3 * kGib) << "4 GiB minus what a small process holds";
   for (const std::string& text : std::vector<std::string>{
            "", "\n", "p\n", "p 4294967296\n", "p 4294967296 all", "p 4294967296 some\n", "p -1 all\n",
            "p 4294967296 all \n", "p  4294967296 all\n", "p 4294967296 \n", "p 0x7fffffffff all\n",
@@ -287,36 +291,36 @@ TEST_F(HostMemoryTest, APromiseIsReadStrictly) {
     EXPECT_EQ(withheld(text), 0u) << text;
 }
 
-TEST_F(HostMemoryTest, AFileThatNobodyHoldsIsRemoved) {
-  ASSERT_TRUE(Look().ok());
+TEST_F(HostMemoryTest, AFileWithoutALockIsRemoved) {
+  ASSERT_TRUE(ReadReservations().ok());
   close(Forge("1-2-3", "test-process 4294967296 all\n"));
   EXPECT_EQ(Available(), 10 * kGib);
   EXPECT_TRUE(Files().empty());
 }
 
-TEST_F(HostMemoryTest, AFolderThatIsNotOursAloneIsRefused) {
+TEST_F(HostMemoryTest, AFolderThatOthersMayUseIsRefused) {
   fs::create_directories(reservations());
   ASSERT_EQ(chmod(reservations().c_str(), 0755), 0);
-  absl::Status status = Look().status();
+  absl::Status status = ReadReservations().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("with mode 755, expected user"));
-  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("name a folder that has no other use"),
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("name a folder that is used for nothing else"),
                                                    HasSubstr("chmod 700"), Not(HasSubstr("remove it"))));
   fs::remove(reservations());
   fs::create_directories(root() / "elsewhere");
   ASSERT_EQ(chmod((root() / "elsewhere").c_str(), 0700), 0);
   fs::create_symlink(root() / "elsewhere", reservations());
-  status = Look().status();
-  EXPECT_THAT(std::string(status.message()), HasSubstr("expected a folder and no link to one"));
+  status = ReadReservations().status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected a folder, not a link to one"));
   fs::remove(reservations());
   folder_.WriteLine("reservations", "a file");
-  EXPECT_FALSE(Look().ok());
-  EXPECT_FALSE(HostMemory::Look((root() / "missing/folder").string(), root()).ok());
-  EXPECT_EQ(HostMemory::Look("", root()).status().message(),
+  EXPECT_FALSE(ReadReservations().ok());
+  EXPECT_FALSE(HostMemory::ReadReservations((root() / "missing/folder").string(), root()).ok());
+  EXPECT_EQ(HostMemory::ReadReservations("", root()).status().message(),
             "--memory-reservations: found no value, expected auto or a folder");
 }
 
-TEST_F(HostMemoryTest, ACgroupsLimitIsSharedByThoseWhoAreInIt) {
+TEST_F(HostMemoryTest, ACgroupsLimitIsSharedByTheProcessesInIt) {
   folder_.WriteLine("proc/self/cgroup", "0::/numoe.slice/coordinator.service");
   folder_.WriteLine("sys/fs/cgroup/numoe.slice/coordinator.service/memory.max", std::to_string(3 * kGib));
   folder_.WriteLine("sys/fs/cgroup/numoe.slice/coordinator.service/memory.current", "0");
@@ -330,13 +334,14 @@ TEST_F(HostMemoryTest, ACgroupsLimitIsSharedByThoseWhoAreInIt) {
   EXPECT_EQ(Available(), 3 * kGib) << "a longer name is another group";
   folder_.WriteLine("sys/fs/cgroup/numoe.slice/memory.max", std::to_string(8 * kGib));
   folder_.WriteLine("sys/fs/cgroup/numoe.slice/memory.current", "0");
-  EXPECT_NEAR(static_cast<double>(Available()), 2.0 * kGib, 64.0 * kMib) << "the slice is everybody's";
+  EXPECT_NEAR(static_cast<double>(Available()), 2.0 * kGib, 64.0 * kMib) << "both processes are in the slice";
   folder_.WriteLine("proc/meminfo", "MemAvailable: 7340032 kB");
-  EXPECT_NEAR(static_cast<double>(Available()), 1.0 * kGib, 64.0 * kMib) << "and so is the machine";
+  EXPECT_NEAR(static_cast<double>(Available()), 1.0 * kGib, 64.0 * kMib)
+      << "both processes are on the machine";
 }
 
-TEST(HostMemoryOfThisHostTest, IsSomeInTheUsualFolder) {
-  const absl::StatusOr<HostMemory> memory = HostMemory::Look("auto");
+TEST(HostMemoryOfThisHostTest, TheDefaultFolderCanBeUsed) {
+  const absl::StatusOr<HostMemory> memory = HostMemory::ReadReservations("auto");
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_LE(memory->others().size(), 1024u);
 }

@@ -1,5 +1,5 @@
-// Reserved huge pages: what is said of made-up machines, and memory in real ones where this process may
-// reserve them.
+// Reserved huge pages: what is reported about invented machines, and memory in real huge pages if this
+// process may reserve them.
 #include "common/topology/huge_pages.h"
 
 #include <fcntl.h>
@@ -35,13 +35,13 @@ class HugePagesTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(HugePagesTest, NamesAreReadAsTheyAreWritten) {
+TEST_F(HugePagesTest, NamesCanBeParsed) {
   for (const HugePages pages : {HugePages::kTransparent, HugePages::k2M, HugePages::k1G})
     EXPECT_EQ(*ParseHugePages(HugePagesName(pages)), pages);
   EXPECT_THAT(ParseHugePages("4M").status().ToString(), AllOf(HasSubstr("4M"), HasSubstr("1G")));
 }
 
-TEST_F(HugePagesTest, OnlyTheWorkersNodesCount) {
+TEST_F(HugePagesTest, OnlyThePagesOnTheWorkersNodesCount) {
   WritePool(0, "hugepages-2048kB", 12, 20);
   WritePool(1, "hugepages-2048kB", 100, 100);
   WritePool(1, "hugepages-1048576kB", 3, 3);
@@ -51,7 +51,7 @@ TEST_F(HugePagesTest, OnlyTheWorkersNodesCount) {
   const absl::Status missing = Require(HugePages::k2M, (24 << 20) + 1, {0});
   EXPECT_EQ(missing.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(missing.ToString(),
-              AllOf(HasSubstr("13 pages of 2M are needed"), HasSubstr("12 of 20 on node 0"),
+              AllOf(HasSubstr("13 pages of 2M are needed, but only 12 are free (12 of 20 on node 0);"),
                     HasSubstr("echo 21 > /sys/devices/system/node/node0/hugepages/hugepages-2048kB")));
   EXPECT_THAT(Require(HugePages::k1G, 1, {0}).ToString(), HasSubstr("the kernel has none on nodes 0"));
 }
@@ -65,14 +65,14 @@ TEST_F(HugePagesTest, TheCgroupsLimitCounts) {
               AllOf(HasSubstr("8388608"), HasSubstr("hugetlb.2MB.max"), HasSubstr("hugepages-2Mi")));
   folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.max", "max");
   folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.limit_in_bytes",
-                    "8388608");  // as cgroups of version 1 have it
+                    "8388608");  // the file of version 1
   folder_.WriteLine("sys/fs/cgroup/hugetlb.2MB.usage_in_bytes", "2097152");
   EXPECT_THAT(Require(HugePages::k2M, 7 << 20, {0}).ToString(), HasSubstr("hugetlb.2MB.limit_in_bytes"));
   std::filesystem::remove(folder_.path() / "sys/fs/cgroup/hugetlb.2MB.limit_in_bytes");
   EXPECT_TRUE(Require(HugePages::k2M, 7 << 20, {0}).ok());
 }
 
-// What one process writes another one reads; it cannot shrink under either.
+// Expects that a second mapping reads what the first one writes, and that the memory cannot shrink.
 void ExpectShared(const NodeMemory& memory) {
   ASSERT_GE(memory.fd(), 0);
   struct stat info {};
@@ -86,14 +86,15 @@ void ExpectShared(const NodeMemory& memory) {
   munmap(other, static_cast<size_t>(info.st_size));
 }
 
-// Once it is sealed this process alone writes: no way that a descriptor gives leads to its bytes.
+// Seals the memory, and expects that only the existing mapping can be used to write: nothing that can be done
+// with a descriptor changes the bytes.
 void ExpectSealed(const NodeMemory& memory) {
   const absl::Status sealed = memory.SealContent();
   ASSERT_TRUE(sealed.ok()) << sealed;
   struct stat info {};
   ASSERT_EQ(fstat(memory.fd(), &info), 0);
   const auto bytes = static_cast<size_t>(info.st_size);
-  memory.data()[0] = std::byte{43};  // the owner still may
+  memory.data()[0] = std::byte{43};  // the owner may still write
   EXPECT_EQ(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd(), 0), MAP_FAILED);
   EXPECT_EQ(errno, EPERM);
   const char byte = 1;
@@ -108,10 +109,10 @@ void ExpectSealed(const NodeMemory& memory) {
   close(again);
   EXPECT_EQ(static_cast<const std::byte*>(read)[0], std::byte{43});
   munmap(read, bytes);
-  EXPECT_NE(fcntl(memory.fd(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "no seal may be added either";
+  EXPECT_NE(fcntl(memory.fd(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "nor may a seal be added";
 }
 
-TEST_F(HugePagesTest, SharedMemoryIsMappedByItsDescriptor) {
+TEST_F(HugePagesTest, SharedMemoryCanBeMappedByItsDescriptorAndSealed) {
   absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate((3 << 20) + 17, {.shared = true});
   ASSERT_TRUE(memory.ok()) << memory.status();
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory->data()) % (2 << 20), 0u);
@@ -123,7 +124,7 @@ TEST_F(HugePagesTest, SharedMemoryIsMappedByItsDescriptor) {
   EXPECT_EQ(NodeMemory::Allocate(100)->fd(), -1);
 }
 
-// Reserves pages for its life, where this process and the kernel can.
+// Reserves pages until it is destroyed, if the kernel lets this process do so.
 class ReservedPages {
  public:
   explicit ReservedPages(uint64_t pages) : before_(Read("nr_hugepages")) {
@@ -146,7 +147,7 @@ class ReservedPages {
   bool enough_ = false;
 };
 
-TEST_F(HugePagesTest, ReservedPagesHoldMemoryPrivateAndShared) {
+TEST_F(HugePagesTest, ReservedPagesServePrivateAndSharedMemory) {
   constexpr uint64_t kBytes = (uint64_t{3} << 20) + 17;  // two pages
   const ReservedPages pages(4);
   if (!pages.enough()) GTEST_SKIP() << "this process cannot reserve huge pages";

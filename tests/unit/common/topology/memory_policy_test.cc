@@ -1,4 +1,5 @@
-// Policies as the kernel has them, where it lets this process set any, and inherited ones as it writes them.
+// Memory policies that are set and then read back from the kernel, if it lets this process set any, and the
+// text of inherited policies.
 #include "common/topology/memory_policy.h"
 
 #include <sys/syscall.h>
@@ -20,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// The policy of the mapping that begins there, as /proc/self/numa_maps has it.
+// Returns the policy of the mapping that begins at `address`, as /proc/self/numa_maps shows it.
 std::string PolicyAt(const void* address) {
   std::ifstream maps("/proc/self/numa_maps");
   char begin[32];
@@ -38,13 +39,13 @@ class MemoryPolicyTest : public ::testing::Test {
   void SetUp() override {
     absl::Status allowed;
     std::thread([&] { allowed = SetThreadMemoryPolicy(MemoryPolicy::kLocal, {}); }).join();
-    if (!allowed.ok()) GTEST_SKIP() << "this process may set no memory policy: " << allowed;
+    if (!allowed.ok()) GTEST_SKIP() << "this process may not set memory policies: " << allowed;
     node_ = DetectTopology()->nodes[0].os_index;
   }
   int node_ = 0;
 };
 
-TEST_F(MemoryPolicyTest, MemoryIsBoundBeforeItIsWritten) {
+TEST_F(MemoryPolicyTest, MemoryCanBeBoundBeforeItIsWritten) {
   const NodeMemory memory = *NodeMemory::Allocate(size_t{4} << 20);
   const absl::Status bound = SetMemoryPolicy(memory.pages(), MemoryPolicy::kBind, {node_});
   ASSERT_TRUE(bound.ok()) << bound;
@@ -63,17 +64,17 @@ TEST_F(MemoryPolicyTest, NodesThatDoNotExistAreRefused) {
   EXPECT_FALSE(SetMemoryPolicy(memory.pages(), MemoryPolicy::kBind, {}).ok());
 }
 
-TEST_F(MemoryPolicyTest, AScopeGivesTheThreadItsOldPolicyBack) {
+TEST_F(MemoryPolicyTest, AScopeRestoresTheThreadsFormerPolicy) {
   std::thread([&] {
     constexpr int kBind = 2;  // MPOL_BIND
-    // The calling thread's; numa_maps would show the main thread's.
+    // Returns the mode of the calling thread; numa_maps would show the main thread's.
     const auto mode = [] {
       int value = -1;
       syscall(SYS_get_mempolicy, &value, nullptr, 0, nullptr, 0);
       return value;
     };
     const int before = mode();
-    EXPECT_NE(before, kBind) << "this test cannot see a difference";
+    EXPECT_NE(before, kBind) << "otherwise this test cannot see a difference";
     {
       const ScopedMemoryPolicy outer(MemoryPolicy::kLocal, {});
       const ScopedMemoryPolicy inner(MemoryPolicy::kBind, {node_});
@@ -86,9 +87,9 @@ TEST_F(MemoryPolicyTest, AScopeGivesTheThreadItsOldPolicyBack) {
   }).join();
 }
 
-TEST(InheritedPolicyTest, IsReadAsTheKernelWritesIt) {
+TEST(InheritedPolicyTest, TheKernelsTextIsRead) {
   const TemporaryFolder folder;
-  EXPECT_FALSE(ReadInheritedPolicy(folder.path())) << "the kernel does not say";
+  EXPECT_FALSE(ReadInheritedPolicy(folder.path())) << "the kernel does not tell";
   std::filesystem::create_directories(folder.path() / "proc/self");
   const auto read = [&](const std::string& policy) {
     std::ofstream(folder.path() / "proc/self/numa_maps") << "55d0 " << policy << " file=/a:b mapped=2 N0=2\n";
@@ -102,7 +103,7 @@ TEST(InheritedPolicyTest, IsReadAsTheKernelWritesIt) {
   EXPECT_THAT(read("bind=static|balancing:1")->nodes, ElementsAre(1));
   EXPECT_THAT(read("weighted interleave:0-1")->nodes, ElementsAre(0, 1));
   EXPECT_THAT(read("local")->nodes, ::testing::IsEmpty());
-  EXPECT_TRUE(read("bind:0-1")->KeepsTo({1})) << "the nearest of them is taken";
+  EXPECT_TRUE(read("bind:0-1")->KeepsTo({1})) << "the kernel chooses the nearest of the nodes";
   EXPECT_FALSE(read("bind:0")->KeepsTo({1}));
   EXPECT_FALSE(read("interleave:0-1")->KeepsTo({1}));
   EXPECT_TRUE(read("interleave:0-1")->KeepsTo({0, 1}));

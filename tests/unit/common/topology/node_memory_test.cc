@@ -1,4 +1,4 @@
-// Memory blocks: alignment, zeroes, moves, and what the kernel says about their pages.
+// Memory blocks: alignment, zeros, moves, and what the kernel tells about their pages.
 #include "common/topology/node_memory.h"
 
 #include <cstdint>
@@ -35,13 +35,13 @@ TEST(NodeMemoryTest, IsAlignedZeroAndWritable) {
   }
 }
 
-TEST(NodeMemoryTest, NothingIsAnEmptyBlock) {
+TEST(NodeMemoryTest, ZeroBytesGiveAnEmptyBlock) {
   const NodeMemory memory = Allocate(0);
   EXPECT_EQ(memory.size(), 0u);
   EXPECT_EQ(memory.data(), nullptr);
 }
 
-TEST(NodeMemoryTest, MovesItsBytes) {
+TEST(NodeMemoryTest, AMoveKeepsTheBytes) {
   NodeMemory first = Allocate(100);
   first.data()[99] = std::byte{7};
   NodeMemory second = std::move(first);
@@ -52,23 +52,24 @@ TEST(NodeMemoryTest, MovesItsBytes) {
   EXPECT_EQ(third.data()[99], std::byte{7});
 }
 
-TEST(NodeMemoryTest, TooMuchIsAnErrorThatNamesTheSize) {
+TEST(NodeMemoryTest, TheErrorForTooMuchMemoryNamesTheSize) {
   const absl::StatusOr<NodeMemory> memory = NodeMemory::Allocate(size_t{1} << 60);
   ASSERT_FALSE(memory.ok());
   EXPECT_EQ(memory.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(memory.status().ToString(), ::testing::HasSubstr("1073741824.00 GiB"));
 }
 
-TEST(NodeMemoryTest, LocalShareKnowsTheNode) {
+TEST(NodeMemoryTest, LocalShareFindsTheNodeOfThePages) {
   const absl::StatusOr<Topology> topology = DetectTopology();
   ASSERT_TRUE(topology.ok()) << topology.status();
-  if (topology->nodes.size() != 1) GTEST_SKIP() << "needs a machine with one node: this thread may wander";
+  if (topology->nodes.size() != 1)
+    GTEST_SKIP() << "needs a machine with one node, because this thread may change nodes";
   const NodeMemory memory = Allocate(2 * kHugePage);
   const MemorySpans blocks = {memory.bytes()};
   EXPECT_EQ(LocalShare(blocks, {0}), std::nullopt) << "no page is resident yet";
   std::memset(memory.data(), 1, memory.size());
   const std::optional<double> local = LocalShare(blocks, {topology->nodes[0].os_index});
-  if (!local.has_value()) GTEST_SKIP() << "the kernel does not say where pages are (move_pages refused)";
+  if (!local.has_value()) GTEST_SKIP() << "the kernel does not tell where pages are (it refuses move_pages)";
   EXPECT_EQ(*local, 1.0);
   EXPECT_EQ(LocalShare(blocks, {topology->nodes[0].os_index + 1}), 0.0);
   MoveToNodes(blocks, {topology->nodes[0].os_index});
@@ -76,23 +77,24 @@ TEST(NodeMemoryTest, LocalShareKnowsTheNode) {
   EXPECT_EQ(NodeShares(blocks), (std::map<int, double>{{topology->nodes[0].os_index, 1.0}}));
 }
 
-// Kernels before 5.14 refuse what they are asked for, as every kernel refuses what it does not know.
-TEST(NodeMemoryTest, PagesAreMadeWhereTheKernelDoesNotKnowHow) {
+// Kernels before 5.14 refuse the advice in the same way as every kernel refuses an unknown one.
+TEST(NodeMemoryTest, PagesArePopulatedIfTheKernelDoesNotKnowTheAdvice) {
   constexpr int kUnknown = 12'345;
   const NodeMemory memory = Allocate(3 * kHugePage + 100);
   ASSERT_TRUE(PopulatePages(memory.pages(), HugePages::k2M, kUnknown).ok());
-  EXPECT_EQ(NodeShares({memory.bytes()}), std::nullopt) << "reserved pages are left to their first write";
+  EXPECT_EQ(NodeShares({memory.bytes()}), std::nullopt)
+      << "reserved pages are allocated when they are first written";
   ASSERT_TRUE(PopulatePages(memory.pages(), HugePages::kTransparent, kUnknown).ok());
   const auto shares = NodeShares({memory.bytes()});
-  if (!shares) GTEST_SKIP() << "the kernel does not say where pages are";
+  if (!shares) GTEST_SKIP() << "the kernel does not tell where pages are";
   double all = 0;
   for (const auto& [node, share] : *shares) all += share;
   EXPECT_NEAR(all, 1.0, 1e-9);
   for (const std::byte byte : memory.bytes()) ASSERT_EQ(byte, std::byte{0});
 }
 
-// What is told where move_pages is refused: mappings of two nodes, one of which is in huge pages.
-TEST(NodeMemoryTest, NumaMapsTellWherePagesAre) {
+// This is used if the kernel refuses move_pages: mappings on two nodes, one of them in huge pages.
+TEST(NodeMemoryTest, NumaMapsTellTheNodesOfThePages) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "proc/self");
   std::ofstream(folder.path() / "proc/self/numa_maps")
@@ -110,7 +112,7 @@ TEST(NodeMemoryTest, NumaMapsTellWherePagesAre) {
   EXPECT_EQ(ReadNodeShares("/nowhere", {span(0x20000000, 100)}), std::nullopt);
 }
 
-TEST(NodeMemoryTest, HugePageShareFollowsTheKernelsSetting) {
+TEST(NodeMemoryTest, HugePageShareDependsOnTheKernelsSetting) {
   std::string setting;
   std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), setting);
   EXPECT_EQ(HugePageShare({}), std::nullopt);
@@ -121,7 +123,7 @@ TEST(NodeMemoryTest, HugePageShareFollowsTheKernelsSetting) {
   EXPECT_LE(*share, 1.0);
   if (setting.empty() || setting.find("[never]") != std::string::npos) {
     EXPECT_EQ(*share, 0.0);
-    GTEST_SKIP() << "this kernel has transparent huge pages switched off: only their absence was checked";
+    GTEST_SKIP() << "this kernel does not use transparent huge pages; only their absence was checked";
   }
   EXPECT_GT(*share, 0.4) << setting;
 }

@@ -1,4 +1,4 @@
-// What nodes can give, by the kernel's own numbers on made-up file trees.
+// How much can be allocated on nodes, computed from the kernel's numbers in invented file trees.
 #include "common/topology/node_room.h"
 
 #include <unistd.h>
@@ -16,7 +16,7 @@ class NodeRoomTest : public ::testing::Test {
  protected:
   static constexpr uint64_t kGib = uint64_t{1} << 30;
 
-  // In GiB.
+  // Writes the files of a node; all sizes are in GiB.
   void WriteNode(int node, int total, int free, int files, int shared) {
     const std::filesystem::path folder =
         folder_.path() / "sys/devices/system/node" / ("node" + std::to_string(node));
@@ -39,21 +39,22 @@ class NodeRoomTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(NodeRoomTest, SharedMemoryIsNoFileThatIsGivenUp) {
+TEST_F(NodeRoomTest, SharedMemoryIsNotAvailable) {
   WriteNode(0, 100, 10, 40, 0);
   WriteNode(1, 100, 10, 40, 40);
   const std::vector<NodeRoom> rooms = ReadNodeRooms(folder_.path(), {0, 1, 2});
-  ASSERT_EQ(rooms.size(), 2u) << "of node 2 the kernel does not tell";
+  ASSERT_EQ(rooms.size(), 2u) << "the kernel does not tell about node 2";
   EXPECT_EQ(rooms[0].files, 40 * kGib);
   EXPECT_EQ(rooms[1].files, 0u);
-  // 10 free, 40 of files, half of 2 of the kernel's own; what the kernel keeps for itself is less than one.
+  // 10 are free, 40 are in files, and half of 2 in the kernel's caches; the kernel keeps less than 1 for
+  // itself.
   EXPECT_LT(rooms[0].Available(), 51 * kGib);
   EXPECT_GT(rooms[0].Available(), 50 * kGib);
   EXPECT_LT(rooms[1].Available(), 11 * kGib);
   EXPECT_EQ(AvailableOn(rooms), rooms[0].Available() + rooms[1].Available());
 }
 
-TEST_F(NodeRoomTest, WhatTheKernelKeepsFreeIsItsZonesWatermarks) {
+TEST_F(NodeRoomTest, TheKernelKeepsTheHighWatermarksOfItsZonesFree) {
   WriteNode(0, 100, 10, 0, 0);
   WriteNode(1, 100, 10, 0, 0);
   std::filesystem::create_directories(folder_.path() / "proc");
@@ -68,14 +69,14 @@ TEST_F(NodeRoomTest, WhatTheKernelKeepsFreeIsItsZonesWatermarks) {
   EXPECT_EQ(ReadNodeRoom(folder_.path(), 1)->kept, 77 * page);
 }
 
-TEST_F(NodeRoomTest, AFullNodeHasNone) {
+TEST_F(NodeRoomTest, AFullNodeHasNothingAvailable) {
   WriteNode(0, 100, 0, 0, 0);
   NodeRoom room = *ReadNodeRoom(folder_.path(), 0);
   room.reclaimed = 0;
   EXPECT_EQ(room.Available(), 0u);
 }
 
-TEST_F(NodeRoomTest, SaysWhatThereIs) {
+TEST_F(NodeRoomTest, TheDescriptionNamesNodesAndSums) {
   WriteNode(0, 100, 10, 40, 0);
   WriteNode(1, 100, 10, 40, 40);
   EXPECT_EQ(

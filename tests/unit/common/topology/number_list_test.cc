@@ -1,4 +1,4 @@
-// Lists as the kernel writes them, and what is none.
+// Lists of numbers in the kernel's form, and texts that are not lists.
 #include "common/topology/number_list.h"
 
 #include <fstream>
@@ -13,19 +13,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(NumberListTest, IsReadAsItIsWritten) {
+TEST(NumberListTest, AListIsParsedAndWrittenBack) {
   EXPECT_THAT(*ParseNumberList("0-2,8\n"), ElementsAre(0, 1, 2, 8));
   EXPECT_THAT(*ParseNumberList(""), IsEmpty());
   for (const char* const text : {"0", "0-2", "0-1,3", "5,7-9,11"})
     EXPECT_EQ(ToText(*ParseNumberList(text)), text);
 }
 
-TEST(NumberListTest, WhatIsNoListIsNone) {
+TEST(NumberListTest, OtherTextsAreRefused) {
   for (const char* const text : {"x", "1-", "-1", "3-1", "1,,2", "1-99999999", "0x1"})
     EXPECT_FALSE(ParseNumberList(text)) << text;
 }
 
-TEST(NumberListTest, FilesThatAreNotThereSayNothing) {
+TEST(NumberListTest, MissingFilesGiveNoList) {
   const TemporaryFolder folder;
   EXPECT_FALSE(ReadNumberList(folder.path() / "online"));
   EXPECT_FALSE(ReadStatusList(folder.path(), "Mems_allowed_list:"));

@@ -24,7 +24,7 @@ class CallCodecTest : public ::testing::Test {
                              .layer = 3,
                              .tokens = 2,
                              .experts_per_token = 2,
-                             .exact = true,
+                             .batch_invariant = true,
                              .hidden = hidden_,
                              .experts = experts_,
                              .weights = weights_},
@@ -50,7 +50,7 @@ TEST_F(CallCodecTest, RequestsRoundTrip) {
   EXPECT_EQ(call_.call_id, 7u);
   EXPECT_EQ(call_.view.instance, 0x123456789abcdef0u);
   EXPECT_EQ(call_.view.layer, 3);
-  EXPECT_TRUE(call_.view.exact);
+  EXPECT_TRUE(call_.view.batch_invariant);
   EXPECT_EQ(std::vector<float>(call_.view.hidden.begin(), call_.view.hidden.end()), hidden_);
   EXPECT_EQ(call_.experts, experts_);
   EXPECT_EQ(call_.weights, weights_);

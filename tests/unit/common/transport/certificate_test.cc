@@ -1,4 +1,4 @@
-// What is said of certificates, good, strange and broken ones.
+// The descriptions of good, unusual and broken certificates.
 #include "common/transport/certificate.h"
 
 #include <openssl/err.h>
@@ -80,7 +80,7 @@ TEST(CertificateTest, TimeIsChecked) {
   EXPECT_THAT(CheckValidity(*old).ToString(), HasSubstr("has expired at 20"));
   EXPECT_LT(ExpiryOf(*old), std::time(nullptr));
   const Certificate early = One(authority.Issue({.from_s = 600}).certificate_pem);
-  EXPECT_THAT(CheckValidity(*early).ToString(), HasSubstr("valid only from 20"));
+  EXPECT_THAT(CheckValidity(*early).ToString(), HasSubstr("is not valid before 20"));
 }
 
 }  // namespace

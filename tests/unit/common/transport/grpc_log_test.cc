@@ -1,4 +1,4 @@
-// The lines of gRPC that operators meet, in words that say what to do.
+// The lines of gRPC that operators see, rephrased so that they say what to do.
 #include "common/transport/grpc_log.h"
 
 #include "gmock/gmock.h"
@@ -16,7 +16,7 @@ TEST(GrpcLogTest, RefusedPeersAreExplained) {
   };
   EXPECT_THAT(said("peer did not return a certificate."), HasSubstr("expected one of --ssl-ca-certs"));
   EXPECT_THAT(said("wrong version number."), HasSubstr("--worker-ssl-certfile"));
-  EXPECT_THAT(said("certificate verify failed."), HasSubstr("none of our CAs"));
+  EXPECT_THAT(said("certificate verify failed."), HasSubstr("is not from one of our CAs"));
   EXPECT_THAT(said("tlsv1 alert unknown ca:SSL alert number 48."), HasSubstr("refused our certificate"));
 }
 

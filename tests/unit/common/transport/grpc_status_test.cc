@@ -16,7 +16,7 @@ TEST(GrpcStatusTest, EveryCodeAndItsMessageComeBack) {
   }
 }
 
-TEST(GrpcStatusTest, GoodIsGoodAndNamesAreTheSame) {
+TEST(GrpcStatusTest, OkIsOkAndNamesAreTheSame) {
   EXPECT_TRUE(ToGrpc(absl::OkStatus()).ok());
   EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
   EXPECT_EQ(ToGrpc(absl::ResourceExhaustedError("")).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);

@@ -1,4 +1,4 @@
-// The host's id is the kernel's, the same for every process that asks.
+// The host's id comes from the kernel and is the same for every process.
 #include "common/transport/host_id.h"
 
 #include <sys/wait.h>

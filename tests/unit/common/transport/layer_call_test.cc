@@ -1,4 +1,4 @@
-// Calls that ask for two replies, taken apart.
+// Divides calls that ask for two replies.
 #include "common/transport/layer_call.h"
 
 #include "gmock/gmock.h"
@@ -17,7 +17,7 @@ class SplitCallTest : public ::testing::Test {
             .tokens = 2,
             .experts_per_token = 3,
             .deferred_experts = deferred,
-            .exact = true,
+            .batch_invariant = true,
             .hidden = hidden_,
             .experts = experts_,
             .weights = weights_};
@@ -27,7 +27,7 @@ class SplitCallTest : public ::testing::Test {
   SplitCall split_;
 };
 
-TEST_F(SplitCallTest, EachPartHasItsPlacesOfEveryToken) {
+TEST_F(SplitCallTest, EachPartHasItsExpertsOfEveryToken) {
   const LayerCallView call = Call(1);
   split_.Split(call);
   const LayerCallView& immediate = split_.part(ReplyPart::kImmediate);
@@ -43,7 +43,7 @@ TEST_F(SplitCallTest, EachPartHasItsPlacesOfEveryToken) {
     EXPECT_EQ(part->layer, 3);
     EXPECT_EQ(part->tokens, 2);
     EXPECT_EQ(part->deferred_experts, 0);
-    EXPECT_TRUE(part->exact);
+    EXPECT_TRUE(part->batch_invariant);
     EXPECT_EQ(part->hidden.data(), call.hidden.data());
   }
 }

@@ -1,5 +1,5 @@
-// A mailbox segment between two real processes: messages, dead peers, stuck peers, peers that write what they
-// like.
+// A mailbox segment between two real processes: messages, dead peers, stuck peers, and peers that write
+// anything.
 #include "common/transport/mailbox_channel.h"
 
 #include <sys/wait.h>
@@ -58,9 +58,9 @@ TEST(MailboxChannelTest, MessagesGoBothWaysInOrder) {
   EXPECT_FALSE(pair.coordinator->PeerAlive());
 }
 
-// A call's second reply comes when it comes: before the first is read, or long after, and calls with one
-// reply in between. Contents, order and lengths are those of what was asked for.
-TEST(MailboxChannelTest, DeferredRepliesComeByThemselves) {
+// A call's second reply may come before the first is read, or long after, with other calls of one reply in
+// between. Contents, order and lengths are as requested.
+TEST(MailboxChannelTest, DeferredRepliesComeSeparately) {
   constexpr int kCalls = 3000;
   Pair pair = MakePair(1 << 14);
   const auto defers = [](int i) { return i * 7 % 5 != 0; };
@@ -107,7 +107,7 @@ TEST(MailboxChannelTest, ADeferredLengthBeyondItsHalfIsRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-// As far as writing goes a peer can do all that it likes with the words; with `awake` the reader spins.
+// A peer may write anything to the words; with `awake` the reader spins.
 void ForgeLife(SegmentHeader& header) {
   for (Mailbox* mail : {&header.mail[0], &header.mail[1], &header.deferred}) {
     mail->awake.store(1);
@@ -148,7 +148,7 @@ TEST(MailboxChannelTest, AKilledPeerIsNoticedWhateverItWrote) {
   }
 }
 
-TEST(MailboxChannelTest, AByteThatNobodyExpectsEndsTheSession) {
+TEST(MailboxChannelTest, AnUnexpectedByteEndsTheSession) {
   absl::StatusOr<MailboxSegment> segment = MailboxSegment::Create(4096);
   ASSERT_TRUE(segment.ok());
   auto [ours, theirs] = MakeSockets();
@@ -159,7 +159,7 @@ TEST(MailboxChannelTest, AByteThatNobodyExpectsEndsTheSession) {
   EXPECT_TRUE(absl::IsUnavailable(worker.Receive(-1, 0).status()));
 }
 
-TEST(MailboxChannelTest, CloseFreesWhoWaitsAtBothEnds) {
+TEST(MailboxChannelTest, CloseWakesThreadsThatWaitAtBothEnds) {
   Pair pair = MakePair(4096);
   std::thread waits([&] { EXPECT_TRUE(absl::IsUnavailable(pair.coordinator->Receive(-1, 0).status())); });
   pair.coordinator->Close();
@@ -172,7 +172,7 @@ TEST(MailboxChannelTest, AStuckPeerRunsIntoTheDeadline) {
   EXPECT_EQ(pair.coordinator->Receive(20, 10).status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-// A reader's own number counts, and a writer's own number is what it writes next.
+// A reader uses its own number, and a writer writes its own number next.
 TEST(MailboxChannelTest, CountersThatAPeerWroteAreRefusedOrReplaced) {
   for (const uint32_t forged : {2u, 7u, 0xffffffffu}) {
     const Pair pair = MakePair(4096);

@@ -1,4 +1,4 @@
-// Segments as a peer may hand them over: unsealed, of another kind, too large, with a header that lies; and
+// Segments that a peer may pass: unsealed, of another kind, too large, or with a wrong header; and
 // descriptors over sockets.
 #include "common/transport/mailbox_segment.h"
 
@@ -43,7 +43,7 @@ TEST(MailboxSegmentTest, ItIsSealedAgainstBothSides) {
   EXPECT_EQ(ftruncate(segment->fd(), 1 << 20), -1);
   segment->SealMappings();
   segment->slot(Side::kWorker)[0] = std::byte{1};
-  EXPECT_FALSE(HasSeals(STDERR_FILENO, F_SEAL_SHRINK)) << "what is no memory file has none";
+  EXPECT_FALSE(HasSeals(STDERR_FILENO, F_SEAL_SHRINK)) << "other kinds of files have no seals";
 }
 
 TEST(MailboxSegmentTest, AMovedOneIsUnmappedOnce) {
@@ -62,7 +62,7 @@ TEST(MailboxSegmentTest, UnsealedOrWrongSegmentsAreRefused) {
   ASSERT_EQ(ftruncate(unsealed, 1 << 16), 0);
   EXPECT_THAT(MailboxSegment::Attach(FileDescriptor(unsealed), 1 << 16).status().ToString(),
               HasSubstr("not sealed"));
-  // A file that is no memory file has no seals, although asking for them answers with all bits set.
+  // A file of another kind has no seals, although asking for them returns all bits.
   const std::string path = ::testing::TempDir() + "/mailbox-file-" + std::to_string(getpid());
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(ftruncate(file, 1 << 16), 0);
@@ -84,7 +84,7 @@ TEST(MailboxSegmentTest, SegmentsWhoseHeaderLiesAreRefused) {
   EXPECT_EQ(error([](SegmentHeader&) {}), "OK");
 }
 
-// Nothing of it is mapped: mapping makes its pages, in the cgroup of who maps.
+// It is not mapped, because mapping allocates pages in the cgroup of the process that maps.
 TEST(MailboxSegmentTest, ASegmentLargerThanTheLargestCallIsRefusedBeforeItIsMapped) {
   const auto segment = MailboxSegment::Create(1 << 16);
   ASSERT_TRUE(segment.ok()) << segment.status();
@@ -92,7 +92,7 @@ TEST(MailboxSegmentTest, ASegmentLargerThanTheLargestCallIsRefusedBeforeItIsMapp
   EXPECT_TRUE(MailboxSegment::Attach(FileDescriptor(dup(fd)), (1 << 16) - 100).ok()) << "whole pages";
   EXPECT_THAT(MailboxSegment::Attach(FileDescriptor(fd), 1 << 15).status().ToString(),
               HasSubstr("slots have 65536 bytes, expected at most 32768"));
-  // As large as it says, sealed, and with no page of its own.
+  // As large as its header says, sealed, and with only one page allocated.
   const int sparse = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   constexpr uint64_t kSlot = uint64_t{1} << 40;
   const uint64_t words[2] = {segment->header().magic.load(), kSlot};
@@ -107,7 +107,7 @@ TEST(MailboxSegmentTest, ASegmentLargerThanTheLargestCallIsRefusedBeforeItIsMapp
   close(sparse);
 }
 
-TEST(MailboxSegmentTest, ReservedPagesAreNoSegment) {
+TEST(MailboxSegmentTest, ReservedPagesAreRefused) {
   const int fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB);
   if (fd < 0) GTEST_SKIP() << "this kernel has no memory files of reserved pages";
   ASSERT_EQ(ftruncate(fd, 2 << 20), 0);
@@ -131,12 +131,12 @@ TEST(MailboxSegmentTest, DescriptorsTravelOverASocket) {
   close(sockets[1]);
 }
 
-// As many descriptors as the process has, of them that a socket's peer could leave behind.
+// Returns the number of this process's descriptors that the peer of a socket could leave behind.
 size_t CountDescriptors() {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
-TEST(MailboxSegmentTest, DescriptorsThatNobodyAskedForAreClosed) {
+TEST(MailboxSegmentTest, UnexpectedDescriptorsAreClosed) {
   const auto [ours, theirs] = MakeSockets();
   for (const size_t count : {2, 3, 100}) {
     const size_t before = CountDescriptors();

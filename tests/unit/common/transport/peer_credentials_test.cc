@@ -1,5 +1,5 @@
-// Who is at the other end of a Unix socket: this process, another user's, a member of a group, and what each
-// of them is told.
+// The process at the other end of a Unix socket: this process, one of another user, a member of a group, and
+// the errors for each of them.
 #include "common/transport/peer_credentials.h"
 
 #include <grp.h>
@@ -63,12 +63,12 @@ TEST(PeerCredentialsTest, BothEndsOfOurOwnConnectionAreOurs) {
   }
 }
 
-TEST(PeerCredentialsTest, WhatIsNoUnixSocketHasNoPeer) {
+TEST(PeerCredentialsTest, OtherDescriptorsHaveNoPeer) {
   const FileDescriptor none;
   EXPECT_FALSE(CheckPeerOf(none.get(), std::nullopt).ok());
 }
 
-TEST(PeerCredentialsTest, OwnUserRootAndTheGroupAreBelieved) {
+TEST(PeerCredentialsTest, OwnUserRootAndTheGroupAreTrusted) {
   const PeerCredentials peer{.uid = 1000, .pid = 77, .groups = {1000, kSharedMemoryGroup}};
   EXPECT_TRUE(CheckPeer(peer, /*own=*/1000, std::nullopt).ok());
   EXPECT_TRUE(CheckPeer({.uid = 0, .groups = {0}}, /*own=*/1000, std::nullopt).ok());
@@ -82,7 +82,7 @@ TEST(PeerCredentialsTest, OwnUserRootAndTheGroupAreBelieved) {
   EXPECT_FALSE(CheckPeer(peer, /*own=*/0, std::nullopt).ok()) << "root's daemons take no other user's memory";
 }
 
-// The kernel's word for a process of another user, whatever it says of itself.
+// The kernel reports the user, whatever the process claims.
 TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   const Listener listener;
@@ -93,7 +93,7 @@ TEST(PeerCredentialsTest, AnotherUsersProcessIsRefusedUnlessItIsOfTheGroup) {
       if (setgroups(member ? 1 : 0, &group) != 0 || setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
       const FileDescriptor client = listener.Connect();
       char byte;
-      _exit(read(client.get(), &byte, 1) == 0 ? 0 : 2);  // until it is let go
+      _exit(read(client.get(), &byte, 1) == 0 ? 0 : 2);  // until it may end
     }
     {
       const FileDescriptor server = listener.Accept();
@@ -123,8 +123,9 @@ TEST(PeerCredentialsTest, GroupsAreNamesOrNumbers) {
   }
 }
 
-// Whoever has no number in our user namespace shows as it, so it is no proof of anything.
-TEST(PeerCredentialsTest, TheNumberOfStrangersIsNobodysFriend) {
+// Processes without a number in our user namespace are shown with this number, so it does not identify
+// anyone.
+TEST(PeerCredentialsTest, TheNumberOfOtherNamespacesIsNotTrusted) {
   constexpr gid_t kStrangers = 65534;
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);

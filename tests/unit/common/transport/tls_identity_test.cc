@@ -1,4 +1,5 @@
-// Every way in which the three files of an identity can be wrong, said with flag and file; and their renewal.
+// Every way in which the three files of an identity can be wrong, reported with flag and file; and their
+// renewal.
 #include "common/transport/tls_identity.h"
 
 #include <sys/stat.h>
@@ -55,15 +56,15 @@ TEST_F(TlsIdentityTest, FilesThatCannotBeReadAreNamed) {
   EXPECT_THAT(Refusal(files), AllOf(HasSubstr("--worker-ssl-keyfile=/nonexistent/key.pem: No such file"),
                                     HasSubstr("expected a PEM file")));
   files.key = folder_.path();
-  EXPECT_THAT(Refusal(files), HasSubstr("is no file"));
+  EXPECT_THAT(Refusal(files), HasSubstr("is not a regular file"));
   files.key = folder_.path() / "fifo";
   ASSERT_EQ(mkfifo(files.key.c_str(), 0600), 0);
-  EXPECT_THAT(Refusal(files), HasSubstr("is no file")) << "and nobody waits for a writer";
+  EXPECT_THAT(Refusal(files), HasSubstr("is not a regular file")) << "it must not wait for a writer";
   files.key = folder_.path() / "large";
   std::ofstream(files.key) << std::string((1 << 20) + 1, 'x');
   EXPECT_THAT(Refusal(files), HasSubstr("has 1048577 bytes; expected a PEM file of at most 1048576"));
   files.key = files.certificate;
-  EXPECT_THAT(Refusal(files), HasSubstr("no private key in PEM that needs no passphrase"));
+  EXPECT_THAT(Refusal(files), HasSubstr("no private key in PEM without a passphrase"));
   std::swap(files.certificate, files.key);
   files.certificate = files.ca_certs + ".no";
   EXPECT_THAT(Refusal(files), HasSubstr("--worker-ssl-certfile=" + files.certificate));
@@ -73,14 +74,14 @@ TEST_F(TlsIdentityTest, AKeyOfAnotherCertificate) {
   const TestPair pair = authority_.Issue({.name = "w0"}), other = authority_.Issue({.name = "w1"});
   EXPECT_THAT(Refusal(Write({pair.certificate_pem, other.key_pem}, authority_.pem())),
               AllOf(HasSubstr("--ssl-keyfile="), HasSubstr("is not the key of"), HasSubstr("CN=w0"),
-                    HasSubstr("made together")));
+                    HasSubstr("a certificate and the key that belongs to it")));
 }
 
 TEST_F(TlsIdentityTest, TimeAndUseOfTheCertificate) {
   EXPECT_THAT(Refusal(Write(authority_.Issue({.from_s = -100, .until_s = -50}), authority_.pem())),
               AllOf(HasSubstr("--ssl-certfile="), HasSubstr("has expired at"), HasSubstr("renew it")));
   EXPECT_THAT(Refusal(Write(authority_.Issue({.from_s = 600}), authority_.pem())),
-              HasSubstr("valid only from"));
+              HasSubstr("is not valid before"));
   const TlsFiles server = Write(authority_.Issue({.usage = "serverAuth"}), authority_.pem());
   EXPECT_TRUE(ReadTlsIdentity(server, TlsRole::kServer).ok());
   EXPECT_THAT(Refusal(server, TlsRole::kClient),
@@ -99,7 +100,7 @@ TEST_F(TlsIdentityTest, OneOfTheCasHasToBeValid) {
   EXPECT_THAT(Refusal(Write(pair, pair.key_pem)), HasSubstr("no certificate in PEM"));
 }
 
-// Until `done`; a test that waits in vain fails, however slow the machine.
+// Waits until `done`. A test that waits in vain fails, however slow the machine is.
 bool Await(const std::function<bool()>& done) {
   for (int i = 0; i < 6'000; ++i) {
     if (done()) return true;
@@ -108,15 +109,15 @@ bool Await(const std::function<bool()>& done) {
   return false;
 }
 
-TEST_F(TlsIdentityTest, RenewedFilesAreTakenUpAndBrokenOnesAreNot) {
+TEST_F(TlsIdentityTest, RenewedFilesAreUsedAndBrokenOnesAreNot) {
   const TestPair first = authority_.Issue({.name = "first"}), second = authority_.Issue({.name = "second"});
   const TlsFiles files = Write(first, authority_.pem());
   const auto watch = TlsIdentityWatch::Open(files, TlsRole::kServer);
   ASSERT_TRUE(watch.ok()) << watch.status();
   EXPECT_EQ((*watch)->Current()->certificate_pem, first.certificate_pem);
-  // The key before the certificate: what is there meanwhile does not fit together.
+  // The key is replaced before the certificate, so for a moment they do not belong together.
   WriteIdentity(folder_.path(), "own", {first.certificate_pem, second.key_pem}, authority_.pem());
-  std::this_thread::sleep_for(std::chrono::milliseconds(2'500));  // it looks once a second
+  std::this_thread::sleep_for(std::chrono::milliseconds(2'500));  // it checks once a second
   EXPECT_EQ((*watch)->Current()->key_pem, first.key_pem);
   WriteIdentity(folder_.path(), "own", second, authority_.pem());
   EXPECT_TRUE(Await([&] { return (*watch)->Current()->certificate_pem == second.certificate_pem; }));

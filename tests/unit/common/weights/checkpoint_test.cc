@@ -1,5 +1,5 @@
-// Checkpoint folders that are right, and each way in which one can be wrong: messages name file, tensor,
-// found, expected.
+// Correct checkpoint folders, and each way in which one can be wrong: messages name the file, the tensor,
+// what was found and what was expected.
 #include "common/weights/checkpoint.h"
 
 #include <cmath>
@@ -28,7 +28,7 @@ class CheckpointTest : public ::testing::Test {
  protected:
   std::string Path(const std::string& file) const { return (folder_.path() / file).string(); }
 
-  // Writes what `writer` holds as `file` and forgets it.
+  // Writes the content of `writer` as `file` and clears it.
   void WriteShard(const std::string& file) {
     writer_.Write(folder_.path());
     if (file != "model.safetensors") std::filesystem::rename(Path("model.safetensors"), Path(file));
@@ -43,7 +43,7 @@ class CheckpointTest : public ::testing::Test {
   }
   void AddBytes(const std::string& tensor) { writer_.Add(tensor, DType::kU8, {2}, BytesOf<uint8_t>({1, 2})); }
 
-  // Opens what WriteShard wrote; must succeed.
+  // Opens what WriteShard wrote, which must succeed.
   const Checkpoint& Open() {
     absl::StatusOr<std::unique_ptr<Checkpoint>> opened = Checkpoint::Open(folder_.path());
     EXPECT_TRUE(opened.ok()) << opened.status();
@@ -54,7 +54,7 @@ class CheckpointTest : public ::testing::Test {
     const absl::Status status = Checkpoint::Open(folder_.path()).status();
     return status.ok() ? "opened" : std::string(status.message());
   }
-  // What FindMatrix says about module "m" [rows, cols] of the tensors added so far.
+  // Returns FindMatrix's error for module "m" [rows, cols] of the tensors added so far.
   std::string MatrixError(int64_t rows, int64_t cols) {
     writer_.Write(folder_.path());
     const absl::Status status = Open().FindMatrix("m", rows, cols, config_).status();
@@ -92,7 +92,7 @@ TEST_F(CheckpointTest, ShardsOfAnyNameIncludingLinks) {
   EXPECT_THAT(Open().TensorNames(), ElementsAre("a", "b"));
 }
 
-TEST_F(CheckpointTest, FolderThatIsNone) {
+TEST_F(CheckpointTest, PathsThatAreNotACheckpointFolder) {
   EXPECT_EQ(Checkpoint::Open(Path("absent")).status().message(),
             Path("absent") +
                 ": No such file or directory, expected the folder of a checkpoint, with config.json and "
@@ -122,7 +122,7 @@ TEST_F(CheckpointTest, MissingShardIsNamed) {
                              ": cannot open: No such file or directory");
 }
 
-TEST_F(CheckpointTest, IndexThatIsNone) {
+TEST_F(CheckpointTest, FilesThatAreNotAnIndex) {
   const std::string index = Path("model.safetensors.index.json");
   WriteText("model.safetensors.index.json", "{\"weight_map\":");
   EXPECT_THAT(OpenError(), HasSubstr(index + ": not valid JSON at byte 15"));

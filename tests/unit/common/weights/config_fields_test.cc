@@ -23,7 +23,7 @@ TEST(ConfigFieldsTest, TheFirstSpellingThatIsPresentCounts) {
   EXPECT_TRUE(in.status().ok()) << in.status();
 }
 
-TEST(ConfigFieldsTest, WhatIsMissingIsItsFallback) {
+TEST(ConfigFieldsTest, MissingFieldsGetTheirFallback) {
   const json object = json::parse(R"({"a": null})");
   ConfigFields in(object, "config.json");
   EXPECT_EQ(in.Int64({"a"}, 0, 9, 7), 7);
@@ -38,7 +38,7 @@ TEST(ConfigFieldsTest, WhatIsMissingIsItsFallback) {
   EXPECT_TRUE(in.status().ok()) << in.status();
 }
 
-// The error that `read` returns for one JSON object.
+// Returns the error that `read` gives for a JSON object.
 template <typename Read>
 std::string ErrorOf(const char* text, Read read) {
   const json object = json::parse(text);
@@ -95,7 +95,7 @@ TEST(ConfigFieldsTest, TokensAreOneOrAListWithoutRepetition) {
   EXPECT_EQ(in.status().message(), "f.json: bad is [1,10], expected token ids from 0 to 9, below vocab_size");
 }
 
-TEST(ConfigFieldsTest, OtherKindsThanOneAreRefused) {
+TEST(ConfigFieldsTest, OnlyOneValueIsAccepted) {
   EXPECT_EQ(ErrorOf(R"({"k": "silu"})", [](ConfigFields& in) { in.Only("k", "silu"); }), "");
   EXPECT_EQ(ErrorOf(R"({"k": "gelu"})", [](ConfigFields& in) { in.Only("k", "silu"); }),
             "f.json: text_config.k is \"gelu\", expected \"silu\", the only kind this engine computes");

@@ -1,5 +1,5 @@
-// Fingerprints follow what the weights are and nothing else: not the folder, not how files are cut; each
-// sample counts, and the number is the one that the header defines.
+// Fingerprints depend on the weights only: neither on the folder nor on how the tensors are divided into
+// files. Each sample counts, and the number is the one that the header defines.
 #include "common/weights/fingerprint.h"
 
 #include <fcntl.h>
@@ -32,7 +32,7 @@ void WriteText(const fs::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary) << text;
 }
 
-// A safetensors file of tensors of bytes, which are zero, without writing them.
+// A safetensors file with tensors of zero bytes, which are not written.
 void WriteZeros(const fs::path& file, const std::vector<std::pair<std::string, uint64_t>>& tensors) {
   std::string header;
   uint64_t at = 0;
@@ -71,7 +71,7 @@ class FingerprintTest : public ::testing::Test {
     EXPECT_TRUE(fingerprint.ok()) << fingerprint.status();
     return fingerprint.value_or(0);
   }
-  // Whether the fingerprint differs while byte `at` of the only tensor, of `bytes`, is another.
+  // Returns whether the fingerprint differs if byte `at` of the only tensor, of `bytes` bytes, is changed.
   bool Counts(uint64_t at, uint64_t bytes) const {
     const uint64_t before = Own();
     Flip(Weights(), bytes - at);
@@ -114,7 +114,7 @@ TEST_F(FingerprintTest, FoldersAndFilesDoNotMatter) {
     fs::copy_file(Path(file), copied.path() / file);
   EXPECT_EQ(*Of(copied.path()), expected);
 
-  // The same tensors in two files, dealt out in turn, whose names are in either order.
+  // The same tensors in two files, assigned to these in turn, with the files' names in either order.
   const auto original = *Checkpoint::Open(copied.path());
   for (const auto& [even, odd] : {std::pair{"1", "2"}, std::pair{"2", "1"}}) {
     SafetensorsWriter writers[2];
@@ -170,7 +170,7 @@ TEST_F(FingerprintTest, AnotherTensorOfTheSameShapeMatters) {
   EXPECT_EQ(all.size(), names.size() + 1);
 }
 
-TEST_F(FingerprintTest, SmallTensorsCountWhole) {
+TEST_F(FingerprintTest, AllBytesOfSmallTensorsCount) {
   for (const uint64_t bytes : {uint64_t{1}, uint64_t{511}, uint64_t{513}, uint64_t{4096}}) {
     WriteZeros(Weights(), {{"only", bytes}});
     for (const uint64_t at : {uint64_t{0}, bytes / 2, bytes - 1}) EXPECT_TRUE(Counts(at, bytes)) << bytes;
@@ -179,7 +179,7 @@ TEST_F(FingerprintTest, SmallTensorsCountWhole) {
   WriteZeros(Weights(), {{"only", kLarge}});
   EXPECT_TRUE(Counts(kBegin, kLarge));
   EXPECT_TRUE(Counts(kBegin + kFingerprintSampleBytes - 1, kLarge));
-  EXPECT_FALSE(Counts(kBegin - 1, kLarge)) << "this is no checksum";
+  EXPECT_FALSE(Counts(kBegin - 1, kLarge)) << "it is not a checksum";
   EXPECT_FALSE(Counts(kBegin + kFingerprintSampleBytes, kLarge));
 }
 

@@ -1,6 +1,7 @@
-// Tensors of a GGUF model under the names the engine asks for, in all the ways that files store them, and
-// what is wrong with those that are not as the metadata says. That every format and layout computes the right
-// logits is shown in tests/unit/coordinator/execution/model/gguf_logits_test.cc.
+// Tensors of a GGUF model under the names that the engine asks for, in all the ways in which files store
+// them, and errors for those that differ from the metadata.
+// tests/unit/coordinator/execution/model/gguf_logits_test.cc shows that every format and layout gives the
+// right logits.
 #include "common/weights/gguf_checkpoint.h"
 
 #include <cstring>
@@ -19,7 +20,8 @@ using ::testing::HasSubstr;
 
 constexpr int kRows = 4, kCols = 32, kExperts = 3;
 
-// Weights are their place in the tensor: expert * 1000 + row * 10, which F32 and F16 hold exactly.
+// A weight's value is its position in the tensor: expert * 1000 + row * 10, which F32 and F16 represent
+// exactly.
 std::vector<float> Numbered(int experts, int rows, float first = 0) {
   std::vector<float> values;
   for (int e = 0; e < experts; ++e)
@@ -79,7 +81,7 @@ TEST_F(GgufCheckpointTest, PlainTypesAndBlocks) {
     EXPECT_EQ(view.format, layer == 0   ? MatrixFormat::kF32
                            : layer == 1 ? MatrixFormat::kF16
                                         : MatrixFormat::kGgml);
-    EXPECT_EQ(checkpoint_->Find(module + ".weight").ok(), layer < 2) << "blocks are no elements";
+    EXPECT_EQ(checkpoint_->Find(module + ".weight").ok(), layer < 2) << "blocks are not elements";
   }
   EXPECT_FALSE(checkpoint_->Has("model.layers.3.self_attn.q_proj.weight"));
   EXPECT_EQ(checkpoint_->TensorNames().size(), 3u);

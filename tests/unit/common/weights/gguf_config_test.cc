@@ -1,5 +1,5 @@
-// Metadata to ModelConfig: golden configurations come back as they were, what files leave out is filled in,
-// and every wrong value names its key.
+// From metadata to ModelConfig: golden configurations are reproduced, missing keys are filled in, and every
+// wrong value names its key.
 #include "common/weights/gguf_config.h"
 
 #include <cmath>

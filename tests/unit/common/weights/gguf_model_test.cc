@@ -1,4 +1,5 @@
-// Which file a --model path means, and models in parts: all there, each right, or an error that says which.
+// Which file a --model path means, and models in parts: all parts must exist and be right, or an error says
+// which one is wrong.
 #include "common/weights/gguf_model.h"
 
 #include <fstream>
@@ -59,7 +60,7 @@ TEST_F(GgufModelTest, LocatesFilesAndFolders) {
   EXPECT_EQ(Located("m-00003-of-0000x.gguf"), "m-00003-of-0000x.gguf");
   Touch("config.json");
   Touch("mmproj-model.gguf");
-  EXPECT_EQ(Located(""), "none") << "a projector is no model";
+  EXPECT_EQ(Located(""), "none") << "a projector is not a model";
   Touch("m-00002-of-00002.gguf");
   Touch("m-00001-of-00002.gguf");
   EXPECT_EQ(Located(""), "m-00001-of-00002.gguf");
@@ -92,7 +93,7 @@ TEST_F(GgufModelTest, PartsAreMerged) {
   }
 }
 
-TEST_F(GgufModelTest, FingerprintIsThatOfTheTensorsHoweverTheyAreSplit) {
+TEST_F(GgufModelTest, TheFingerprintDoesNotDependOnTheSplit) {
   writer_.Write(Path("whole.gguf"));
   const uint64_t expected = Fingerprint("whole.gguf");
   for (const int parts : {2, 3}) {
@@ -105,7 +106,7 @@ TEST_F(GgufModelTest, FingerprintIsThatOfTheTensorsHoweverTheyAreSplit) {
   EXPECT_EQ(Fingerprint("whole.gguf"), expected);
 }
 
-TEST_F(GgufModelTest, FingerprintFollowsKeysNamesTypesShapesAndWeights) {
+TEST_F(GgufModelTest, TheFingerprintDependsOnKeysNamesTypesShapesAndWeights) {
   std::set<uint64_t> all;
   const auto add = [&](const GgufWriter& writer) {
     writer.WriteParts(folder_.path(), "m", 2);

@@ -15,7 +15,7 @@ TEST(GgufNameTest, TensorsOfModelAndLayers) {
   EXPECT_EQ(GgufName("model.layers.3.mlp.shared_experts.up_proj.weight"), "blk.3.ffn_up_shexp.weight");
 }
 
-TEST(GgufNameTest, NamesThatAreNone) {
+TEST(GgufNameTest, OtherNamesAreNotTranslated) {
   for (const char* name :
        {"", "model.layers", "model.layers.", "model.layers.x.input_layernorm.weight",
         "model.layers.-1.input_layernorm.weight", "model.layers.1input_layernorm.weight",

@@ -1,6 +1,6 @@
-// Every rule of the container, broken one at a time: the message must name the file, the key or tensor, found
-// and expected. That real files are read is shown by those that gguf-py wrote (tests/fuzz/corpus,
-// tests/golden/data).
+// Breaks each rule of the container in turn: the message must name the file, the key or tensor, what was
+// found and what was expected. Files that gguf-py wrote (tests/fuzz/corpus, tests/golden/data) show that real
+// files are read.
 #include "common/weights/gguf.h"
 
 #include <cstring>
@@ -30,7 +30,7 @@ std::string ErrorOf(absl::Span<const std::byte> file) {
   return message.substr(std::strlen("dir/m.gguf: "));
 }
 
-// The bytes of a file, put together by hand.
+// The bytes of a file, assembled by hand.
 class RawFile {
  public:
   explicit RawFile(uint64_t tensors, uint64_t keys, uint32_t version = 3) {
@@ -152,7 +152,7 @@ TEST(GgufTest, EveryPrefixIsAnError) {
   writer.AddTensor("x", GgmlType::kQ4_0, {2, 32}, std::vector<std::byte>(36));
   const std::vector<std::byte> bytes = writer.Bytes();
   EXPECT_EQ(ErrorOf(bytes), "parsed");
-  const size_t padding = 64 - 36;  // behind the last tensor
+  const size_t padding = 64 - 36;  // after the last tensor
   EXPECT_EQ(ErrorOf(absl::MakeConstSpan(bytes).first(bytes.size() - padding)), "parsed")
       << "needs no padding";
   for (size_t size = 4; size < bytes.size() - padding; ++size) {
@@ -175,7 +175,7 @@ TEST(GgufTest, Beginnings) {
 
 TEST(GgufTest, Keys) {
   EXPECT_EQ(RawFile(0, 2).Key("a", 4).Add(1u).Key("a", 4).Add(1u).Error(),
-            "key a: is there twice, expected once");
+            "key a: occurs twice, expected once");
   EXPECT_EQ(RawFile(0, 1).Key("", 4).Add(1u).Error(), "key : a name of 0 bytes, expected 1 to 65535");
   EXPECT_THAT(RawFile(0, 1).Key(std::string(70'000, 'k'), 4).Add(1u).Error(),
               HasSubstr("a name of 70000 bytes, expected 1 to 65535"));
@@ -233,10 +233,10 @@ TEST(GgufTest, TensorHeaders) {
   EXPECT_THAT(RawFile(1, 0).Tensor(std::string(64, 't'), {1}, 0, 0).Data(32).Error(),
               HasSubstr("a name of 64 bytes, expected 1 to 63"));
   EXPECT_EQ(RawFile(2, 0).Tensor("t", {1}, 0, 0).Tensor("t", {1}, 0, 32).Data(64).Error(),
-            "tensor t: is there twice, expected once");
+            "tensor t: occurs twice, expected once");
 }
 
-TEST(GgufTest, DataLiesInOrderWithoutOverlapOrHole) {
+TEST(GgufTest, DataIsInOrderWithoutOverlapOrHole) {
   const auto two = [](uint64_t first, uint64_t second, size_t data) {
     return RawFile(2, 0).Tensor("a", {8}, 0, first).Tensor("b", {9}, 0, second).Data(data).Error();
   };

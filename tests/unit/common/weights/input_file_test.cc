@@ -1,5 +1,5 @@
-// Files that end early, shrink, or are replaced are errors; the page cache is used where it helps and left
-// alone where it does not.
+// Files that end early, shrink, or are replaced are errors. The page cache is used where it helps, and left
+// unchanged elsewhere.
 #include "common/weights/input_file.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ class InputFileTest : public ::testing::Test {
     EXPECT_TRUE(file.ok()) << file.status();
     return *std::move(file);
   }
-  // False: this file system keeps what it is told to forget (tmpfs).
+  // Returns false if this file system keeps what it should drop (tmpfs).
   bool MakeCold() {
     Open()->DropCache(0, kSize);
     return !InPageCache(mapped_.bytes());
@@ -100,7 +100,7 @@ TEST_F(InputFileTest, AFileThatEndsEarlyIsAnErrorWithItsOffset) {
               HasSubstr(path_.string() + ": 200 bytes at offset 20380, expected 300: the file is shorter"));
 }
 
-TEST_F(InputFileTest, AFileThatShrankIsAnErrorAndNoSignal) {
+TEST_F(InputFileTest, AFileThatShrankIsAnErrorAndNotASignal) {
   const std::unique_ptr<InputFile> file = Open();
   ASSERT_EQ(truncate(path_.c_str(), 100), 0);
   EXPECT_THAT(std::string(file->CheckUnchanged().message()),

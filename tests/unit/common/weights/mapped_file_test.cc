@@ -53,15 +53,15 @@ TEST_F(MappedFileTest, AbsentFileIsNotFound) {
             (folder_.path() / "absent").string() + ": cannot open: No such file or directory");
 }
 
-TEST_F(MappedFileTest, FolderIsNoFile) {
+TEST_F(MappedFileTest, AFolderIsRefused) {
   const absl::Status status = MappedFile::Open(folder_.path()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), StartsWith(folder_.path().string() + ": "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("is a directory, expected a regular file"));
 }
 
-// A supervisor ends all its workers where an error is for good, and tries again where it may pass.
-TEST_F(MappedFileTest, WhatMayPassIsUnavailable) {
+// If an error is permanent, a supervisor ends all its workers; if it may be temporary, it tries again.
+TEST_F(MappedFileTest, TemporaryErrorsAreUnavailable) {
   const std::filesystem::path path = Write("good", "text");
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -73,8 +73,8 @@ TEST_F(MappedFileTest, WhatMayPassIsUnavailable) {
   EXPECT_TRUE(MappedFile::Open(path).ok());
 }
 
-// A FIFO that nobody writes to would be waited for without an end.
-TEST_F(MappedFileTest, WhatIsNoRegularFileIsRefusedAtOnce) {
+// Opening a FIFO without a writer would wait forever.
+TEST_F(MappedFileTest, OtherKindsOfFilesAreRefusedAtOnce) {
   const std::filesystem::path fifo = folder_.path() / "fifo", link = folder_.path() / "link";
   const std::filesystem::path sock = folder_.path() / "sock";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);

@@ -1,5 +1,5 @@
-// Every scale and code that stands for no number is found, wherever it is, and its place in the whole matrix
-// named.
+// Every scale and code that is NaN or infinite is found, wherever it is, and its position in the whole matrix
+// is named.
 #include "common/weights/matrix_checks.h"
 
 #include <cmath>
@@ -18,7 +18,7 @@ absl::Span<const std::byte> RawBytesOf(const std::vector<T>& values) {
   return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(T)};
 }
 
-TEST(MatrixChecksTest, FindsEveryScaleThatIsNoNumber) {
+TEST(MatrixChecksTest, FindsEveryScaleThatIsNotFinite) {
   constexpr int kRows = 70, kCols = 96;  // more scales than one block of the search
   std::vector<uint16_t> scales(kRows * kCols, EncodeBf16(-2.5f));
   const MatrixView matrix{.format = MatrixFormat::kInt4Group,

@@ -1,4 +1,5 @@
-// DecodeMatrix against what each format's publishers define, computed here from the values that were put in.
+// Compares DecodeMatrix with the definitions of each format's publishers, computed here from the original
+// values.
 #include <cmath>
 #include <cstring>
 #include <random>

@@ -1,5 +1,5 @@
-// config.json of every family in its published spellings, and each field wrong once: one line of file, field,
-// found, expected.
+// config.json of every family in its published spellings, and each field wrong once: the error is one line
+// with the file, the field, what was found and what was expected.
 #include "common/weights/model_config.h"
 
 #include <fstream>
@@ -71,7 +71,7 @@ std::string ErrorOfText(const std::string& text) {
   return std::string(parsed.status().message());
 }
 
-// The message for `config` with the value at `pointer` replaced; "(remove)" removes it.
+// Returns the message for `config` with the value at `pointer` replaced; "(remove)" removes it.
 std::string ErrorWith(json config, const char* pointer, const json& value) {
   const json::json_pointer at(pointer);
   if (value == "(remove)") {
@@ -186,7 +186,7 @@ TEST(ModelConfigTest, UnknownArchitecture) {
             "config.json: text_config.model_type is \"qwen3_moe\", expected kimi_k2 or deepseek_v3");
 }
 
-TEST(ModelConfigTest, TextThatIsNoConfiguration) {
+TEST(ModelConfigTest, TextThatIsNotAConfiguration) {
   EXPECT_THAT(ErrorOfText(""), HasSubstr("config.json: not valid JSON at byte 1"));
   EXPECT_EQ(ErrorOfText("[]"), "config.json: [], expected a JSON object");
   EXPECT_EQ(ErrorOfText(R"({"a": 1, "a": 2})"), "config.json: key \"a\" occurs twice, expected once");

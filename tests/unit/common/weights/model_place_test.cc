@@ -1,4 +1,5 @@
-// Where a model is: folders and files, Hugging Face's cache, names of repositories, and what is not there.
+// Where a model is: folders and files, Hugging Face's cache, names of repositories, and models that do not
+// exist.
 #include "common/weights/model_place.h"
 
 #include <filesystem>
@@ -18,8 +19,14 @@ constexpr char kCommit[] = "0123456789abcdef0123456789abcdef01234567";
 
 class ModelPlaceTest : public ::testing::Test {
  protected:
-  void SetUp() override { setenv("HF_HUB_CACHE", Path("hub").c_str(), 1); }
-  void TearDown() override { unsetenv("HF_HUB_CACHE"); }
+  void SetUp() override {
+    setenv("HF_HUB_CACHE", Path("hub").c_str(), 1);
+    setenv("XDG_CACHE_HOME", Path("cache").c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("HF_HUB_CACHE");
+    unsetenv("XDG_CACHE_HOME");
+  }
 
   std::string Path(const std::string& name) const { return (folder_.path() / name).string(); }
   std::string MakeFolder(const std::string& name) const {
@@ -39,7 +46,7 @@ class ModelPlaceTest : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(ModelPlaceTest, FoldersAndFilesAreWhereTheyAre) {
+TEST_F(ModelPlaceTest, FoldersAndFilesAreUsedAsGiven) {
   const std::string folder = MakeFolder("kimi");
   Write("files/tiny.Q4_K_M.gguf", "x");
   for (const std::string& asked : {folder, folder + "/", folder + "/../kimi"}) {
@@ -51,7 +58,7 @@ TEST_F(ModelPlaceTest, FoldersAndFilesAreWhereTheyAre) {
   EXPECT_EQ(FindModel(Path("files/tiny.Q4_K_M.gguf"))->name, "tiny.Q4_K_M");
 }
 
-TEST_F(ModelPlaceTest, SnapshotsOfATrainingAreNoCache) {
+TEST_F(ModelPlaceTest, SnapshotsOfATrainingAreNotACache) {
   MakeFolder("training/snapshots/step1");
   Write("training/config.json", "{}");
   EXPECT_EQ(FindModel(Path("training"))->path, Path("training"));
@@ -81,12 +88,27 @@ TEST_F(ModelPlaceTest, WithoutARefTheOnlySnapshotIsMeant) {
   EXPECT_EQ(FindModel("a/b")->path, Path("hub/models--a--b/snapshots/" + std::string(kCommit)));
   MakeFolder("hub/models--a--b/snapshots/other");
   EXPECT_THAT(Refused("a/b"), AllOf(HasSubstr("2 snapshots: 0123"), HasSubstr("snapshots/COMMIT")));
-  // A ref is a file that anybody may have written: only what is among the snapshots counts.
+  // A ref is a file that may contain anything: only the name of a snapshot counts.
   Write("hub/models--a--b/refs/main", "../../../../etc");
   EXPECT_THAT(Refused("a/b"), HasSubstr("2 snapshots"));
 }
 
-TEST_F(ModelPlaceTest, WhatIsNotThereIsSaidWithWhatToDo) {
+TEST_F(ModelPlaceTest, ADownloadOfTheQuickstartIsFound) {
+  Write("cache/numoe/a--b/config.json", "{}");
+  EXPECT_THAT(Refused("a/b"), HasSubstr("numoe-download")) << "it is not complete";
+  Write("cache/numoe/a--b/READY", "");
+  EXPECT_EQ(FindModel("a/b")->path, Path("cache/numoe/a--b"));
+  EXPECT_EQ(FindModel("a/b")->name, "a/b");
+  EXPECT_THAT(Refused("a/bc"), HasSubstr("numoe-download"));
+  // Those files of a repository that patterns selected.
+  Write("cache/numoe/q--gguf--_Q4_K_M.gguf/READY", "");
+  EXPECT_EQ(FindModel("q/gguf")->path, Path("cache/numoe/q--gguf--_Q4_K_M.gguf"));
+  Write("cache/numoe/q--gguf--_Q8_0.gguf/READY", "");
+  EXPECT_THAT(Refused("q/gguf"), AllOf(HasSubstr("2 downloads"),
+                                       HasSubstr("--model=" + Path("cache/numoe/q--gguf--_Q8_0.gguf"))));
+}
+
+TEST_F(ModelPlaceTest, MissingModelsAreNamedWithWhatToDo) {
   EXPECT_THAT(
       Refused("Qwen/Qwen3-30B-A3B"),
       AllOf(HasSubstr("numoe-download --repo Qwen/Qwen3-30B-A3B --to FOLDER"), HasSubstr(Path("hub"))));

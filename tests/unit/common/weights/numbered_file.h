@@ -1,7 +1,7 @@
-// Numbered: a file of known bytes, for tests of what reads ranges of files.
+// Numbered: a file with known bytes, for tests of code that reads ranges of files.
 //
-// Deleted with the object. ExpectReads runs a queue over it, with as many reads in flight as it takes, and
-// checks each byte. Failures are reported through GoogleTest.
+// The file is deleted with the object. ExpectReads reads it with a queue, with the most reads in flight that
+// the queue allows, and checks each byte. Failures are reported through GoogleTest.
 #pragma once
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 namespace numoe {
 
-// A file of known bytes, and reads of it.
+// A file with known bytes, and reads of it.
 struct Numbered {
   Numbered() : path(folder.path() / "f") {
     std::string content(100'000, 0);
@@ -59,7 +59,7 @@ inline void ExpectReads(ReadQueue& queue, int depth) {
   }
 }
 
-/// What lies behind the end is not there, and what is no file is an error, not a crash.
+/// Bytes beyond the end do not exist, and reading something that is not a file is an error, not a crash.
 inline void ExpectErrors(ReadQueue& queue) {
   const Numbered file;
   std::vector<std::byte> out(100);

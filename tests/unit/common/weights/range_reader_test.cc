@@ -1,4 +1,4 @@
-// Both ways to read, with and without direct reads: the same bytes, and the same errors.
+// Both methods of reading, with and without direct reads, give the same bytes and the same errors.
 #include "common/weights/range_reader.h"
 
 #include <fcntl.h>
@@ -106,7 +106,7 @@ TEST_P(RangeReaderTest, AFileThatShrinksIsAnError) {
   }
 }
 
-TEST_P(RangeReaderTest, WhatDirectReadsRefuseIsReadThroughTheCache) {
+TEST_P(RangeReaderTest, RefusedDirectReadsAreDoneThroughTheCache) {
   RangeReader reader = MakeReader();
   reader.Begin(*file_, 5, absl::MakeSpan(buffers_[0] + 1, 1000), 1000, 0);  // aligned to nothing
   const RangeReader::Done done = reader.Await();

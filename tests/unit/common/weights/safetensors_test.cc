@@ -1,5 +1,5 @@
-// Every rule of the format, broken one at a time: the message must name the file, the tensor, found and
-// expected.
+// Breaks each rule of the format in turn: the message must name the file, the tensor, what was found and what
+// was expected.
 #include "common/weights/safetensors.h"
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A file of this header text, with `data_bytes` bytes 0, 1, 2, ... behind it.
+// Returns a file with this header text and `data_bytes` bytes 0, 1, 2, ... after it.
 std::vector<std::byte> FileOf(const std::string& header, size_t data_bytes, uint64_t length) {
   std::vector<std::byte> file(sizeof length + header.size() + data_bytes);
   std::memcpy(file.data(), &length, sizeof length);
@@ -85,7 +85,7 @@ TEST(SafetensorsTest, HeaderOver100MB) {
       << "the limit itself is allowed";
 }
 
-TEST(SafetensorsTest, HeaderThatIsNoJsonObject) {
+TEST(SafetensorsTest, HeaderThatIsNotAJsonObject) {
   EXPECT_EQ(SafetensorsErrorOf(FileOf("[]", 0)),
             "header begins with \"[\", expected '{'; is this a safetensors file?");
   EXPECT_EQ(SafetensorsErrorOf(FileOf("", 0)),
@@ -101,7 +101,7 @@ TEST(SafetensorsTest, DuplicateTensor) {
             "header: key \"t\" occurs twice, expected once");
 }
 
-TEST(SafetensorsTest, MetadataThatIsNoMapOfStrings) {
+TEST(SafetensorsTest, MetadataThatIsNotAMapOfStrings) {
   EXPECT_EQ(SafetensorsErrorOf(FileOf(R"({"__metadata__":{"a":1}})", 0)),
             "__metadata__ is {\"a\":1}, expected an object of strings");
   EXPECT_EQ(SafetensorsErrorOf(FileOf(R"({"__metadata__":"pt"})", 0)),
@@ -124,7 +124,7 @@ TEST(SafetensorsTest, UnknownDtype) {
               HasSubstr("unknown dtype 3, expected"));
 }
 
-TEST(SafetensorsTest, ShapesThatAreNoShapes) {
+TEST(SafetensorsTest, InvalidShapes) {
   for (const char* shape :
        {"3", "[-1]", "[1.5]", "[\"2\"]", "[18446744073709551615]", "[9223372036854775807,2]",
         "[4611686018427387904,4611686018427387904]", "[9223372036854775807,2,0]"}) {
@@ -134,7 +134,7 @@ TEST(SafetensorsTest, ShapesThatAreNoShapes) {
   }
 }
 
-TEST(SafetensorsTest, OffsetsThatAreNoOffsets) {
+TEST(SafetensorsTest, InvalidOffsets) {
   for (const char* offsets : {"[0]", "[0,1,2]", "[-1,1]", "[0.0,1]", "{}", "null"}) {
     EXPECT_EQ(EntryError(std::string(R"({"dtype":"I8","shape":[1],"data_offsets":)") + offsets + "}", 1),
               std::string("tensor t: data_offsets ") + offsets + ", expected [begin, end]");

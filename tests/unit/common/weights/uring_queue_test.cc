@@ -1,4 +1,4 @@
-// io_uring where the kernel lets this process use it.
+// io_uring, if the kernel lets this process use it.
 #include <sys/syscall.h>
 
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-// Requests that concern every backend.
+// Requests that are sent to every backend.
 #include "coordinator/router/ask_all.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class AskAllTest : public RouterHouse {};
 
-TEST_F(AskAllTest, CommandsReachEverybodyAndListsAreJoined) {
+TEST_F(AskAllTest, CommandsReachAllBackendsAndListsAreMerged) {
   const auto answers = [](const std::string& model) {
     return [model](const CannedRequest& request) {
       if (request.target == "/abort_request") return JsonReply(200, R"({"aborted": 2})");
@@ -25,7 +25,8 @@ TEST_F(AskAllTest, CommandsReachEverybodyAndListsAreJoined) {
   const auto a = Backend(answers("m")), b = Backend(answers("n"));
   const auto drains = Backend(answers("o"), R"({"status": "draining", "detail": ""})");
   Start({a->url(), b->url(), drains->url()}, 2);
-  EXPECT_EQ(Ask("/abort_request", R"({"rid": "x"})").body, R"({"aborted":6})") << "who drains still runs it";
+  EXPECT_EQ(Ask("/abort_request", R"({"rid": "x"})").body, R"({"aborted":6})")
+      << "a draining backend may still run it";
   EXPECT_EQ(Ask("/v1/models").body, R"({"data":[{"id":"m"},{"id":"n"}]})");
   EXPECT_EQ(Ask("/v1/chat/completions", kQuestion).status, 200);
   EXPECT_GT(backends_->balancer().prefixes(), 0u);
@@ -35,7 +36,7 @@ TEST_F(AskAllTest, CommandsReachEverybodyAndListsAreJoined) {
   EXPECT_EQ(Asked(*b, "/flush_cache"), 1u);
 }
 
-TEST_F(AskAllTest, OnlyAResetOfEverybodysForgetsPlacements) {
+TEST_F(AskAllTest, OnlyAResetForAllTenantsForgetsPrefixes) {
   std::atomic<int> status{401};
   const auto answers = [&status](const CannedRequest& request) {
     return JsonReply(request.target == "/flush_cache" ? status.load() : 200, "{}");
@@ -48,12 +49,12 @@ TEST_F(AskAllTest, OnlyAResetOfEverybodysForgetsPlacements) {
   EXPECT_GT(backends_->balancer().prefixes(), 0u) << "refused";
   status = 200;
   EXPECT_EQ(Ask("/flush_cache", "", {{"X-Api-Key", "a"}}).status, 200);
-  EXPECT_GT(backends_->balancer().prefixes(), 0u) << "a key's own";
+  EXPECT_GT(backends_->balancer().prefixes(), 0u) << "the key's own prefixes only";
   EXPECT_EQ(Ask("/flush_cache").status, 200);
   EXPECT_EQ(backends_->balancer().prefixes(), 0u);
 }
 
-TEST_F(AskAllTest, KeptAnswersAreFoundWhereTheyAre) {
+TEST_F(AskAllTest, StoredAnswersAreFoundAtTheirBackend) {
   const auto keeps = [](const std::string& id, const std::string& name) {
     return [id, name](const CannedRequest& request) {
       const bool here =
@@ -67,7 +68,8 @@ TEST_F(AskAllTest, KeptAnswersAreFoundWhereTheyAre) {
     EXPECT_EQ(Ask("/v1/responses/resp_a").body, "a");
     EXPECT_EQ(Ask("/v1/responses/resp_b").body, "b");
   }
-  EXPECT_EQ(Asked(*a, "/v1/responses/resp_b/input_items?limit=1"), 1u) << "asked once, then remembered";
+  EXPECT_EQ(Asked(*a, "/v1/responses/resp_b/input_items?limit=1"), 1u)
+      << "the router asks once and then remembers";
   EXPECT_EQ(Ask("/v1/responses", R"({"input": "x", "previous_response_id": "resp_b"})").body, "b");
   EXPECT_EQ(Ask("/v1/responses/input_tokens", R"({"input": "x", "previous_response_id": "resp_b"})").body,
             "b");

@@ -5,7 +5,7 @@
 namespace numoe::router {
 namespace {
 
-TEST(BackendHealth, WhatCoordinatorsSayOfThemselves) {
+TEST(BackendHealth, ReadsTheStatusThatCoordinatorsReport) {
   EXPECT_EQ(ReadHealth(200, R"({"status": "ready", "detail": ""})").health, BackendHealth::kReady);
   EXPECT_EQ(ReadHealth(200, "").health, BackendHealth::kReady) << "other servers answer without a body";
   for (const auto& [status, health] :
@@ -20,7 +20,7 @@ TEST(BackendHealth, WhatCoordinatorsSayOfThemselves) {
   }
 }
 
-TEST(BackendHealth, WhatNobodyKnowsIsOut) {
+TEST(BackendHealth, AnUnknownAnswerIsOut) {
   for (const char* body : {"", "<html>", "[]", "{}", R"({"status": 7})"}) {
     EXPECT_EQ(ReadHealth(503, body).health, BackendHealth::kOut) << body;
     EXPECT_NE(ReadHealth(404, body).detail.find("404"), std::string::npos);

@@ -1,4 +1,4 @@
-// Backends that go, are overloaded, or are found by the name of a group.
+// Backends that end, are overloaded, or are addresses of a group's name.
 #include "coordinator/router/backends.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 class BackendsTest : public RouterHouse {};
 
-TEST_F(BackendsTest, ABackendThatGoesIsNoticedByTheRequestThatMeetsIt) {
+TEST_F(BackendsTest, ARequestNoticesABackendThatEnds) {
   auto leaving = Backend([](const CannedRequest&) { return JsonReply(200, "leaving"); });
   const auto staying = Backend([](const CannedRequest&) { return JsonReply(200, "staying"); });
   Start({leaving->url(), staying->url()}, 2);
@@ -27,7 +27,7 @@ TEST_F(BackendsTest, ABackendThatGoesIsNoticedByTheRequestThatMeetsIt) {
   EXPECT_THAT(health["detail"].get<std::string>(), HasSubstr("cannot connect"));
 }
 
-TEST_F(BackendsTest, WhoIsOverloadedIsPassedOverAndStaysReady) {
+TEST_F(BackendsTest, AnOverloadedBackendIsSkippedAndStaysReady) {
   const auto a = Backend([](const CannedRequest&) {
     return JsonReply(503, R"({"error": {"message": "m", "code": "overloaded"}})");
   });
@@ -38,20 +38,21 @@ TEST_F(BackendsTest, WhoIsOverloadedIsPassedOverAndStaysReady) {
   EXPECT_EQ(backends_->balancer().StateOf(0).health, BackendHealth::kReady);
 }
 
-TEST_F(BackendsTest, ANameOfAGroupIsLookedUp) {
+TEST_F(BackendsTest, AGroupsNameIsResolved) {
   const auto backend =
       Backend([](const CannedRequest& request) { return JsonReply(200, request.Header("host")); });
   const std::string port = backend->url().substr(backend->url().rfind(':') + 1);
   Start({"dns+http://localhost:" + port}, 1);
-  EXPECT_EQ(Ask("/generate", "{}").body, "localhost:" + port) << "its name, which a certificate would have";
+  EXPECT_EQ(Ask("/generate", "{}").body, "localhost:" + port)
+      << "the request has the group's name, for which a certificate is issued";
   const json health = json::parse(Ask("/health").body);
-  ASSERT_EQ(health["backends"].size(), 1u) << "one host, whatever families it has addresses of";
+  ASSERT_EQ(health["backends"].size(), 1u) << "one host, although its name may have IPv4 and IPv6 addresses";
   EXPECT_EQ(health["backends"][0]["url"], "http://127.0.0.1:" + port);
   EXPECT_THAT(Ask("/metrics").body,
               HasSubstr(fmt::format("numoe_router_backend_up{{backend=\"http://127.0.0.1:{}\"}} 1", port)));
 }
 
-TEST_F(BackendsTest, AGroupThatNobodyKnowsIsSaid) {
+TEST_F(BackendsTest, AGroupWithoutAddressesIsReported) {
   const auto backend = Backend([](const CannedRequest&) { return JsonReply(200, "here"); });
   Start({"dns+http://nowhere.invalid:8080", backend->url()}, 1);
   Await([&] { return backends_->Missing().find("its name is not known") != std::string::npos; });
@@ -59,7 +60,7 @@ TEST_F(BackendsTest, AGroupThatNobodyKnowsIsSaid) {
   EXPECT_EQ(Ask("/generate", "{}").body, "here");
 }
 
-TEST_F(BackendsTest, AGroupsAddressThatIsThereAlreadyIsNoSecondBackend) {
+TEST_F(BackendsTest, AGroupsAddressThatIsAlreadyABackendIsNotAddedAgain) {
   const auto backend = Backend([](const CannedRequest&) { return JsonReply(200, ""); });
   const std::string port = backend->url().substr(backend->url().rfind(':') + 1);
   Start({"http://127.0.0.1:" + port, "dns+http://localhost:" + port}, 1);
@@ -67,7 +68,7 @@ TEST_F(BackendsTest, AGroupsAddressThatIsThereAlreadyIsNoSecondBackend) {
   EXPECT_EQ(backends_->balancer().backends().size(), 1u);
 }
 
-TEST(BackendUrlsTest, UrlsThatAreNoneAreNamed) {
+TEST(BackendUrlsTest, AnErrorNamesAnInvalidUrl) {
   Metrics metrics(MetricOwner::kRouter);
   const auto refusal = [&](const std::vector<std::string>& urls) {
     return std::string(Backends::Create(urls, metrics).status().message());

@@ -1,4 +1,4 @@
-// Streams of events on their way: whole events only, and the words with which a broken one ends.
+// Relayed streams of events: only complete events are passed on, and an incomplete stream ends with an error.
 #include "coordinator/router/event_relay.h"
 
 #include "coordinator/router/router_limits.h"
@@ -14,7 +14,7 @@ using ::testing::StartsWith;
 
 const net::ApiError kLost{.http_status = 502, .message = "gone", .type = "server_error", .code = "lost"};
 
-TEST(EventRelayTest, EventsPassWholeHoweverTheyAreCut) {
+TEST(EventRelayTest, EventsArePassedOnCompleteHoweverTheyAreCut) {
   const std::string events = "data: {\"a\": 1}\n\nevent: x\ndata: 2\n\ndata: [DONE]\n\n";
   for (size_t piece = 1; piece <= events.size(); ++piece) {
     EventRelay relay("/v1/chat/completions");
@@ -29,10 +29,10 @@ TEST(EventRelayTest, EventsPassWholeHoweverTheyAreCut) {
   }
   EventRelay relay("/generate");
   EXPECT_EQ(relay.Take("data: 1\n\ndata: half"), "data: 1\n\n");
-  EXPECT_EQ(relay.Rest(), "data: half") << "as the backend ended it";
+  EXPECT_EQ(relay.Rest(), "data: half") << "the backend ended its stream like this";
 }
 
-TEST(EventRelayTest, ABrokenStreamEndsInTheWordsOfItsApi) {
+TEST(EventRelayTest, AnIncompleteStreamEndsInTheFormatOfItsApi) {
   EventRelay chat("/v1/chat/completions");
   chat.Take("data: {}\n\ndata: half");
   EXPECT_EQ(chat.Failure(kLost), "data: " + kLost.ToJson() + "\n\ndata: [DONE]\n\n");
@@ -51,7 +51,7 @@ TEST(EventRelayTest, ABrokenStreamEndsInTheWordsOfItsApi) {
   EXPECT_EQ(json["sequence_number"], 2) << "the events before it are 0 and 1";
 }
 
-TEST(EventRelayTest, EachApiHasItsLastEvent) {
+TEST(EventRelayTest, EachApiHasItsFinalEvent) {
   const auto ends = [](const char* path, const std::string& event) {
     EventRelay relay(path);
     relay.Take("data: {}\n\n" + event + "\n\n");
@@ -66,11 +66,12 @@ TEST(EventRelayTest, EachApiHasItsLastEvent) {
   EXPECT_FALSE(ends("/v1/responses", "event: response.created\ndata: {}"));
 }
 
-TEST(EventRelayTest, AnEventWithoutEndIsNotHeld) {
+TEST(EventRelayTest, AnEventThatIsTooLongIsPassedOnInPieces) {
   EventRelay relay("/generate");
   const std::string much = "data: " + std::string(limits::kRouterWholeBytesMax, 'x');
   EXPECT_EQ(relay.Take(much), much);
-  EXPECT_THAT(relay.Failure(kLost), StartsWith("\n\ndata: {\"error\"")) << "it is no part of that event";
+  EXPECT_THAT(relay.Failure(kLost), StartsWith("\n\ndata: {\"error\""))
+      << "the error does not become a part of that event";
   EXPECT_THAT(relay.Take("end\n\ndata: 2\n\n"), EndsWith("data: 2\n\n"));
   EXPECT_THAT(relay.Failure(kLost), StartsWith("data: "));
 }

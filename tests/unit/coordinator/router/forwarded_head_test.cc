@@ -1,4 +1,4 @@
-// Heads on their way through: nothing that belongs to one connection goes on to the next.
+// Forwarded heads: no field of one connection is passed on to the other.
 #include "coordinator/router/forwarded_head.h"
 
 #include "gmock/gmock.h"
@@ -10,7 +10,7 @@ namespace {
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-TEST(ForwardedHead, WhatConcernsOneConnectionStaysThere) {
+TEST(ForwardedHead, FieldsOfOneConnectionAreNotPassedOn) {
   const net::HttpRequest request{.headers = {{"host", "router"},
                                              {"connection", "keep-alive, X-Private"},
                                              {"x-private", "1"},
@@ -44,7 +44,7 @@ TEST(ForwardedHead, AnswersKeepTheirTypeAndFields) {
   EXPECT_THAT(reply.headers, UnorderedElementsAre(Pair("retry-after", "7"), Pair("etag", "\"x\"")));
 }
 
-TEST(ForwardedHead, OnlyALengthThatIsSaidAndSmallIsShort) {
+TEST(ForwardedHead, OnlyAnAnswerWithASmallLengthIsShort) {
   EXPECT_TRUE(IsShort({{"content-length", "0"}}, 10));
   EXPECT_TRUE(IsShort({{"content-length", "10"}}, 10));
   EXPECT_FALSE(IsShort({{"content-length", "11"}}, 10));

@@ -1,4 +1,4 @@
-// Answers of several backends become one server's.
+// The answers of several backends are merged into one.
 #include "coordinator/router/merged_replies.h"
 
 #include "gtest/gtest.h"
@@ -16,7 +16,7 @@ std::vector<NamedReply> Replies(const std::vector<std::string>& bodies) {
   return replies;
 }
 
-TEST(MergedReplies, EveryModelComesOnce) {
+TEST(MergedReplies, EveryModelIsListedOnce) {
   const json merged =
       json::parse(MergeModels(Replies({R"({"object": "list", "data": [{"id": "a"}, {"id": "b"}]})",
                                        R"({"object": "list", "data": [{"id": "b"}, {"id": "c"}]})"})));
@@ -31,7 +31,7 @@ TEST(MergedReplies, NumbersAreAddedUp) {
   EXPECT_EQ(MergeSums(Replies({"{}", "{}"})), "{}");
 }
 
-TEST(MergedReplies, EverybodysStatesAreThereAndSayWhoseTheyAre) {
+TEST(MergedReplies, AllStatesAreListedWithTheirBackend) {
   EXPECT_EQ(json::parse(MergeServerInfo(Replies({R"({"v": 1, "internal_states": [{"running": 1}]})", "broken",
                                                  R"({"v": 2, "internal_states": [{"running": 3}, 7]})",
                                                  R"({"internal_states": 1})"}))),
@@ -39,7 +39,7 @@ TEST(MergedReplies, EverybodysStatesAreThereAndSayWhoseTheyAre) {
                                                         {"running": 3, "backend": "http://c"}, 7]})"));
 }
 
-TEST(MergedReplies, WhatIsNoObjectIsLeftOut) {
+TEST(MergedReplies, AReplyThatIsNotAnObjectIsLeftOut) {
   for (const auto merge : {MergeModels, MergeSums, MergeServerInfo}) {
     EXPECT_EQ(merge({}), "{}");
     EXPECT_EQ(merge(Replies({"", "[1]", "<html>"})), "{}");

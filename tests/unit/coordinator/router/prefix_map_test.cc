@@ -1,4 +1,4 @@
-// What is remembered, for whom, and what goes when there is no more room.
+// Which beginnings are remembered, for which backend, and which are removed when the map is full.
 #include "coordinator/router/prefix_map.h"
 
 #include <numeric>
@@ -29,10 +29,10 @@ TEST(PrefixMap, TheLongestKnownBeginningIsFound) {
   EXPECT_FALSE(map.Find(Marks(1, 2), All)->end);
 }
 
-TEST(PrefixMap, WhoCannotBeUsedIsPassedOver) {
+TEST(PrefixMap, ABackendThatCannotBeUsedIsSkipped) {
   PrefixMap map(100);
   map.Remember(Marks(1, 5), 1);
-  map.Remember(Marks(1, 2), 0);  // its beginning was asked of another since
+  map.Remember(Marks(1, 2), 0);  // another backend got its beginning later
   EXPECT_EQ(map.Find(Marks(1, 5), All)->backend, 1);
   const auto found = map.Find(Marks(1, 5), [](int backend) { return backend == 0; });
   EXPECT_EQ(found->backend, 0);
@@ -41,7 +41,7 @@ TEST(PrefixMap, WhoCannotBeUsedIsPassedOver) {
   EXPECT_EQ(map.size_of(1), 3u);
 }
 
-TEST(PrefixMap, ABackendThatIsForgottenLeavesNothing) {
+TEST(PrefixMap, AForgottenBackendHasNoMarks) {
   PrefixMap map(100);
   map.Remember(Marks(1, 5), 0);
   map.Remember(Marks(100, 4), 1);
@@ -51,7 +51,7 @@ TEST(PrefixMap, ABackendThatIsForgottenLeavesNothing) {
   EXPECT_EQ(map.size_of(0), 0u);
 }
 
-TEST(PrefixMap, TheLeastRecentlyUsedGoAndOfAPromptItsEndFirst) {
+TEST(PrefixMap, TheLeastRecentlyUsedAreRemovedAndOfAPromptItsEndFirst) {
   PrefixMap map(10);
   map.Remember(Marks(1, 4), 0);
   map.Remember(Marks(100, 4), 0);
@@ -62,7 +62,7 @@ TEST(PrefixMap, TheLeastRecentlyUsedGoAndOfAPromptItsEndFirst) {
   EXPECT_EQ(map.Find(Marks(100, 4), All)->marks, 2u);
 }
 
-TEST(PrefixMap, IsBoundedAndCountsRightWhateverComes) {
+TEST(PrefixMap, IsBoundedAndCountsCorrectly) {
   std::mt19937_64 random(7);
   PrefixMap map(500);
   for (int i = 0; i < 20'000; ++i) {

@@ -1,4 +1,4 @@
-// What two requests share of their prompts, as marks tell it.
+// How much of their prompts two requests share, by their marks.
 #include "coordinator/router/prompt_prefix.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ std::string Text(size_t bytes, char seed) {
   return text;
 }
 
-TEST(PromptPrefix, MarksStandAtTheirPlacesAndAreFew) {
+TEST(PromptPrefix, MarksAreAtFixedOffsetsAndFew) {
   EXPECT_EQ(MarkBytes(0), 16u);
   EXPECT_EQ(MarkBytes(15), 256u);
   EXPECT_EQ(MarkBytes(16), 272u);
@@ -48,7 +48,7 @@ TEST(PromptPrefix, MarksStandAtTheirPlacesAndAreFew) {
   EXPECT_GT(MarkBytes(longest.marks.size()), longest.bytes);
 }
 
-TEST(PromptPrefix, ATurnMoreHasAllMarksOfTheOneBefore) {
+TEST(PromptPrefix, TheNextTurnHasAllMarksOfTheOneBefore) {
   const std::vector<std::string> turns = {Text(100, 'a'), Text(3000, 'b'), Text(50, 'c'), Text(700, 'd'),
                                           "?"};
   for (size_t n = 1; n + 2 <= turns.size(); n += 2) {
@@ -59,7 +59,7 @@ TEST(PromptPrefix, ATurnMoreHasAllMarksOfTheOneBefore) {
   }
 }
 
-TEST(PromptPrefix, WhatDiffersIsFoundToASixteenth) {
+TEST(PromptPrefix, ADifferenceIsFoundToASixteenth) {
   const std::string text = Text(10'000, 'a');
   for (const size_t at : {0u, 20u, 255u, 300u, 4'000u, 9'000u}) {
     std::string other = text;
@@ -67,7 +67,7 @@ TEST(PromptPrefix, WhatDiffersIsFoundToASixteenth) {
     const size_t shared = Shared(ReadPromptPrefix(ordered_json{{"prompt", text}}.dump()),
                                  ReadPromptPrefix(ordered_json{{"prompt", other}}.dump()));
     EXPECT_LE(shared == 0 ? 0 : MarkBytes(shared - 1), at);
-    EXPECT_GT(MarkBytes(shared), at) << "the next mark stands behind the difference";
+    EXPECT_GT(MarkBytes(shared), at) << "the next mark comes after the difference";
   }
 }
 
@@ -98,7 +98,7 @@ TEST(PromptPrefix, TheOrderOfFieldsAndCacheMarksDoNotCount) {
   EXPECT_EQ(one.bytes, other.bytes);
 }
 
-TEST(PromptPrefix, EveryDialectHasAPrompt) {
+TEST(PromptPrefix, EveryApiHasAPrompt) {
   for (const char* body :
        {R"({"prompt": "a prompt of more than sixteen bytes"})",
         R"({"prompt": [101, 102, 103, 104, 105, 106]})", R"({"text": "a prompt of more than sixteen bytes"})",
@@ -111,7 +111,7 @@ TEST(PromptPrefix, EveryDialectHasAPrompt) {
             "resp_1");
 }
 
-TEST(PromptPrefix, WhatIsNoRequestHasNoMarks) {
+TEST(PromptPrefix, AnInvalidRequestHasNoMarks) {
   for (const std::string body : {"", "{", "[]", "null", "{\"messages\": null}", "{\"prompt\": \"short\"}"})
     EXPECT_TRUE(ReadPromptPrefix(body).marks.empty()) << body;
   EXPECT_TRUE(ReadPromptPrefix("{\"prompt\": " + std::string(10'000, '[') + "}").marks.empty());

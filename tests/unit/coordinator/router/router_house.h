@@ -1,8 +1,7 @@
 // RouterHouse: a router over real sockets, in front of backends that answer what the test says.
 //
-// Backends are CannedServers, whose /health the router watches. Start returns once as many of them are ready
-// as the test expects. The servers run their own threads; everything else
-// is for one thread.
+// The backends are CannedServers, whose /health the router checks. Start returns when as many of them are
+// ready as the test expects. The servers run their own threads; everything else is for use by one thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -37,7 +36,7 @@ void Await(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// A backend that is ready, and otherwise answers by `answer`.
+// Returns a ready backend that answers all other requests with `answer`.
 inline std::unique_ptr<CannedServer> Backend(CannedServer::Answer answer, const char* health = kReady) {
   return std::make_unique<CannedServer>([answer = std::move(answer), health](const CannedRequest& request) {
     if (request.target == "/health") return JsonReply(health == kReady ? 200 : 503, health);

@@ -1,4 +1,4 @@
-// The router's own routes over real sockets: where a conversation goes, keys, draining.
+// The router's routes over real sockets: which backend gets a conversation, keys, draining.
 #include "coordinator/router/router_service.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ TEST_F(RouterServiceTest, AConversationGoesToOneBackend) {
   EXPECT_THAT(metrics, HasSubstr(fmt::format("numoe_router_backend_up{{backend=\"{}\"}} 1", b->url())));
 }
 
-TEST_F(RouterServiceTest, NobodyThereIsSaidAndDrainingToo) {
+TEST_F(RouterServiceTest, HealthReportsMissingBackendsAndDraining) {
   const auto starting = Backend([](const CannedRequest&) { return JsonReply(503, "{}"); },
                                 R"({"status": "starting", "detail": "reading"})");
   Start({starting->url()}, 0);
@@ -58,14 +58,14 @@ TEST_F(RouterServiceTest, NobodyThereIsSaidAndDrainingToo) {
   EXPECT_THAT(Ask("/generate", "{}").body, HasSubstr("draining"));
 }
 
-TEST_F(RouterServiceTest, KeysAreAskedForAndPassedOn) {
+TEST_F(RouterServiceTest, KeysAreCheckedAndPassedOn) {
   const auto backend = Backend(
       [](const CannedRequest& request) { return JsonReply(200, "key: " + request.Header("x-api-key")); });
   Start({backend->url()}, 1, {.keys = {"secret"}});
   EXPECT_EQ(Ask("/generate", "{}").status, 401);
   EXPECT_EQ(Ask("/anything").status, 401);
   EXPECT_EQ(Ask("/generate", "{}", {{"X-Api-Key", "secret"}}).body, "key: secret");
-  EXPECT_EQ(Ask("/").status, 200) << "the page is open";
+  EXPECT_EQ(Ask("/").status, 200) << "the page needs no key";
   EXPECT_EQ(Ask("/health").status, 200);
 }
 

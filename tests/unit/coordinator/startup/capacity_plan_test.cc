@@ -97,8 +97,8 @@ TEST(FittingCacheBlocksTest, TakesWhatTheRestLeavesAndNoByteMore) {
   }
 }
 
-// A device whose needs are as simple as a model's: so much for each layer of experts, each block, each row of
-// a block table.
+// A device whose needs are as simple as a model's: a fixed size for each layer of experts, each block and
+// each row of a block table.
 struct SimpleDevice {
   uint64_t weights = 0, block = 1, expert = 1, scratch_per_token = 0;
 
@@ -160,7 +160,7 @@ TEST(PlanCapacityTest, OnAGpuTheCacheTakesWhatTheRestLeavesAndNoBlockMore) {
                                      config.max_position_embeddings);
     EXPECT_EQ(plan.capacity.model_len, std::min(longest, plan.kv_tokens()));
     EXPECT_LE(plan.capacity.gpu_experts, config.num_experts);
-    EXPECT_EQ(plan.grammars, 0u) << "those are the host's";
+    EXPECT_EQ(plan.grammars, 0u) << "they are in the host's memory";
     const std::string table = plan.Table().back();
     EXPECT_THAT(table, HasSubstr("total"));
     if (!plan.Check().ok()) {

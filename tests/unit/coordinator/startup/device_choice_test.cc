@@ -4,6 +4,7 @@
 #include "coordinator/startup/measured_plan.h"
 #include "gmock/gmock.h"
 #include "tests/support/safetensors_writer.h"
+#include "tests/support/scoped_variable.h"
 #include "tests/unit/coordinator/startup/serving_command.h"
 
 namespace numoe::startup {
@@ -36,7 +37,7 @@ TEST(DeviceChoiceTest, WhatOnlyAGpuDoesIsRefusedWithoutOne) {
               HasSubstr("--gpu-prefill-token-threshold=auto needs a GPU"));
   EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--gpu-memory", "10GiB"}),
               HasSubstr("--gpu-memory=10GiB needs a GPU"));
-  EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--expert-heat-file", "/x"}),
+  EXPECT_THAT(NoDeviceFor({"--device", "cpu", "--num-gpu-experts", "auto", "--expert-heat-file", "/x"}),
               HasSubstr("--expert-heat-file=/x needs a GPU"));
   for (const char* const experts : {"0", "auto"})
     EXPECT_TRUE(DeviceChoice::Make(ServingOptionsOf({"--device", "cpu", "--num-gpu-experts", experts})).ok());
@@ -45,8 +46,10 @@ TEST(DeviceChoiceTest, WhatOnlyAGpuDoesIsRefusedWithoutOne) {
 TEST(DeviceChoiceTest, WhatOnlyTheCpuDoesIsRefusedWithAGpu) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--threads", "2"}, "--threads=2"},
+      {{"--isa", "scalar"}, "--isa=scalar"},
       {{"--activations", "bf16"}, "--activations=bf16"},
-      {{"--dense-format", "int8"}, "--dense-format=int8"}};
+      {{"--dense-format", "int8"}, "--dense-format=int8"},
+      {{"--memory-reservations", "/x"}, "--memory-reservations=/x"}};
   for (const auto& [flag, said] : cases) {
     std::vector<std::string> words = {"--plan", "--gpu-memory", "10GiB"};
     words.insert(words.end(), flag.begin(), flag.end());
@@ -56,6 +59,14 @@ TEST(DeviceChoiceTest, WhatOnlyTheCpuDoesIsRefusedWithAGpu) {
   }
 }
 
+TEST(DeviceChoiceTest, WhatOtherDaemonsMayNeedIsRefusedOnTheCommandLineOnly) {
+  const ScopedVariable threads("NUMOE_THREADS", "2"), isa("NUMOE_ISA", "scalar"),
+      format("NUMOE_DENSE_FORMAT", "int8"), memory("NUMOE_GPU_MEMORY", "10GiB");
+  EXPECT_TRUE(DeviceChoice::Make(ServingOptionsOf({"--plan", "--device", "cuda"})).ok());
+  EXPECT_TRUE(DeviceChoice::Make(ServingOptionsOf({"--device", "cpu"})).ok());
+  EXPECT_THAT(NoDeviceFor({"--plan", "--device", "cuda", "--threads", "3"}), HasSubstr("--threads=3"));
+}
+
 TEST(DeviceChoiceTest, APlanIsForACardThatNeedNotBeHere) {
   auto choice = DeviceChoice::Make(ServingOptionsOf({"--plan", "--device", "cuda", "--gpu-memory", "10GiB"}));
   ASSERT_TRUE(choice.ok()) << choice.status();
@@ -63,7 +74,7 @@ TEST(DeviceChoiceTest, APlanIsForACardThatNeedNotBeHere) {
   EXPECT_LT(choice->room().available, uint64_t{10} << 30) << "the driver has its part";
   EXPECT_GT(choice->room().available, uint64_t{8} << 30);
   EXPECT_EQ(DeviceChoice::Make(ServingOptionsOf({"--plan", "--gpu-memory", "1GiB"}))->room().available, 0u)
-      << "all of it is the driver's";
+      << "the driver takes all of it";
 }
 
 TEST(PlanServingTest, SaysWhatAModelTakesOfThisHostOrOfACard) {

@@ -24,7 +24,7 @@ TEST(PeerFlagsTest, FlagsThatMeanTheSameAreTaken) {
   const ServingOptions options = ServingOptionsOf(
       {"--max-running-requests", "4", "--context-length=1000", "--chunked-prefill-size", "256",
        "--disable-radix-cache", "--enable-deterministic-inference", "--kt-max-deferred-experts-per-token=2",
-       "--alias", "a,b", "--max_queued_requests", "9"});
+       "--alias", "a,b", "--max-num-queued-reqs", "9"});
   EXPECT_EQ(options.capacity.sequences_max, 4);
   EXPECT_EQ(options.capacity.model_len_max, 1000);
   EXPECT_EQ(options.capacity.step_tokens, 256);
@@ -32,7 +32,9 @@ TEST(PeerFlagsTest, FlagsThatMeanTheSameAreTaken) {
   EXPECT_TRUE(options.deterministic);
   EXPECT_EQ(options.deferred_experts, 2);
   EXPECT_THAT(options.served_model_names, ElementsAre("a", "b"));
-  EXPECT_EQ(options.queue_max, 9) << "underscores are read as dashes";
+  EXPECT_EQ(options.queue_max, 9);
+  EXPECT_EQ(ServingOptionsOf({"--max_queued_requests", "8"}).queue_max, 8)
+      << "underscores are read as dashes";
 }
 
 TEST(PeerFlagsTest, ParsersHaveTheirNamesInOtherServers) {
@@ -57,6 +59,11 @@ TEST(PeerFlagsTest, FlagsThatCannotMeanAnythingSayWhatToUse) {
   EXPECT_THAT(PeerRefusal("-hf=x"), HasSubstr("unknown flag -hf: numoe-download downloads"));
   EXPECT_THAT(PeerRefusal("-m"), HasSubstr("unknown flag -m: --model"));
   EXPECT_THAT(PeerRefusal("--gpu_memory_utilization"), HasSubstr("--gpu-memory takes"));
+  EXPECT_THAT(PeerRefusal("--cpuinfer"), HasSubstr("each expert worker has --threads"));
+  EXPECT_THAT(PeerRefusal("--enable-metrics"), HasSubstr("always on; leave it out"));
+  EXPECT_THAT(PeerRefusal("--shutdown-timeout"), HasSubstr("--drain-timeout-ms takes milliseconds"));
+  EXPECT_THAT(PeerRefusal("--otlp-traces-endpoint"), HasSubstr("--otlp-endpoint takes the URL"));
+  EXPECT_THAT(PeerRefusal("-lv"), HasSubstr("unknown flag -lv: --log-level"));
   EXPECT_THAT(PeerRefusal("--max-num-seq"), HasSubstr("did you mean --max-num-seqs?"));
 }
 

@@ -15,7 +15,7 @@ TEST(PlanFetchingTest, PromptsComeWhereTheWorkersWouldTakeLonger) {
   const FetchingPlan plan = PlanFetching(pace, 11e-3, 2048);
   EXPECT_EQ(plan.tokens, execution::ChooseFetchThreshold(pace, 11e-3));
   EXPECT_LE(plan.tokens, 2048);
-  EXPECT_THAT(plan.ToString(), AllOf(HasSubstr("11.0 ms"), HasSubstr("1.00 ms and 100.0 us for each token"),
+  EXPECT_THAT(plan.ToString(), AllOf(HasSubstr("11.0 ms"), HasSubstr("1.00 ms plus 100.0 us for each token"),
                                      HasSubstr("prompts of " + std::to_string(plan.tokens) +
                                                " tokens and more are computed")));
 }

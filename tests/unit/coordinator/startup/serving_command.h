@@ -1,7 +1,7 @@
 // Reads the coordinator's options from words, as main does: for the tests of this room.
 //
-// A word of the command line each; the environment's NUMOE_ variables count as they do for the program. One
-// thread at a time.
+// Each string is one word of the command line; NUMOE_ variables of the environment count as they do for the
+// program. One thread at a time.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ inline absl::StatusOr<ServingCommand> ReadServingWords(std::vector<std::string> 
   return ReadServingOptions(static_cast<int>(argv.size()), argv.data());
 }
 
-/// Behind a model and a worker's address. REQUIRES: the words make options.
+/// Adds a model and a worker's address before the words. REQUIRES: the words make options.
 inline ServingOptions ServingOptionsOf(std::vector<std::string> words,
                                        const std::string& workers = "unix:/nobody") {
   words.insert(words.begin(), {"--model", "tests/golden/data/tiny-chat", "--workers", workers});

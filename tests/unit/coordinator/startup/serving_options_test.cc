@@ -28,6 +28,7 @@ TEST(ServingOptionsTest, AModelAndWorkersAreEnough) {
   EXPECT_EQ(options.workers.data_path, execution::DataPath::kAuto);
   EXPECT_EQ(options.device.kind, DeviceKind::kAuto);
   EXPECT_EQ(options.device.isa, SelectIsa("auto").value());
+  EXPECT_FALSE(options.device.isa_chosen);
   EXPECT_EQ(options.device.precision, Precision::kFast);
   EXPECT_FALSE(options.device.dense_format || options.device.gpu_memory || options.device.ordinal);
   EXPECT_EQ(options.capacity.kv_type, execution::CacheType::kBf16);
@@ -49,6 +50,7 @@ TEST(ServingOptionsTest, WordsBecomeValues) {
                         "--shared-memory-group", std::to_string(getgid())});
   EXPECT_EQ(options.device.kind, DeviceKind::kCpu);
   EXPECT_EQ(options.device.isa, Isa::kScalar);
+  EXPECT_TRUE(options.device.isa_chosen);
   EXPECT_EQ(options.device.precision, Precision::kFloat);
   EXPECT_EQ(options.device.dense_format, WeightFormat::kInt8);
   EXPECT_EQ(options.capacity.kv_type, execution::CacheType::kFp8);
@@ -139,6 +141,11 @@ TEST(ServingOptionsTest, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(RefusalOf({"--deterministic", "--max-deferred-experts-per-token", "1",
                          "--max-num-batched-tokens", "5000"}),
               AllOf(HasSubstr("--max-num-batched-tokens=5000"), HasSubstr("at most 4096")));
+  EXPECT_THAT(RefusalOf({"--max-num-batched-tokens", "64", "--two-batch-overlap", "65"}),
+              AllOf(HasSubstr("--two-batch-overlap=65"), HasSubstr("at most --max-num-batched-tokens=64")));
+  EXPECT_THAT(
+      RefusalOf({"--max-num-batched-tokens", "64", kPrefill, "65"}),
+      AllOf(HasSubstr("--gpu-prefill-token-threshold=65"), HasSubstr("no step has that many tokens")));
   EXPECT_THAT(RefusalOf({"--ssl-keyfile", "k"}), HasSubstr("--ssl-keyfile is given without --ssl-certfile"));
   EXPECT_THAT(RefusalOf({"--worker-ssl-keyfile", "k"}), HasSubstr("--worker-ssl-keyfile without"));
 }

@@ -21,7 +21,7 @@ TEST(TokenThresholdTest, OtherWordsAreRefused) {
     EXPECT_TRUE(absl::IsInvalidArgument(threshold.status())) << word;
     EXPECT_THAT(
         std::string(threshold.status().message()),
-        ::testing::HasSubstr("found \"" + word + "\", expected auto, off or a number of tokens from 2 on"));
+        ::testing::HasSubstr("found \"" + word + "\", expected auto, off or a number of tokens, 2 or more"));
   }
 }
 

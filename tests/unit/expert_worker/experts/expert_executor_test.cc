@@ -1,15 +1,18 @@
-// Layer calls against a double-precision reference for every format, slicing and instruction set; bad calls;
-// statistics.
+// Compares layer calls with a double-precision reference for every format, slicing and instruction set; bad
+// calls; statistics.
 //
-// Reference. The weights are what the packed bytes stand for: the checkpoint's own (DecodeMatrix) where they
-// are held as published, and the rounded ones (UnpackWeight) where loading rounds them to another format.
-// Tolerance. Let u = 2^-24. A dot product of n terms in fp32, in any order, errs by at most (n + 4) u sum |w
-// x|, the 4 for decoding w and combining lanes. gate g and up v err so by dg, dv; |silu'| <= 1.1, and silu
-// itself is good to 16 u, so h = silu(g) v errs by dh <= 1.1 dg |v| + |silu(g)| dv + 32 u |h|. An output then
-// errs by sum_experts weight (sum |d| dh + (n + 4) u sum |d h|) plus one rounding for each expert added.
-// Rounded activations begin with an error of their own, which goes the same way: 2^-8 of a value for BF16,
-// half a step of the group's top / 127 for INT8. AMX has its tolerance in the kernels' own test: it is left
-// out here.
+// Reference. The weights are those that the packed bytes mean: the checkpoint's own (DecodeMatrix) if they
+// are held as published, and the rounded ones (UnpackWeight) if loading rounds them to another format.
+//
+// Tolerance. Let u = 2^-24. The error of a dot product of n terms in fp32, in any order, is at most (n + 4) u
+// sum |w x|, where the 4 is for decoding w and combining lanes. So gate g and up v have errors dg and dv.
+// |silu'| <= 1.1, and silu itself has an error of 16 u, so the error of h = silu(g) v is dh <= 1.1 dg |v| +
+// |silu(g)| dv + 32 u |h|. The error of an output is then sum_experts weight (sum |d| dh + (n + 4) u sum |d
+// h|), plus one rounding for each expert that is added.
+//
+// Quantised activations begin with an error of their own, which is propagated in the same way: 2^-8 of a
+// value for BF16, and half a step of the group's top / 127 for INT8. AMX is not tested here; the kernels' own
+// test has its tolerance.
 #include "expert_worker/experts/expert_executor.h"
 
 #include <cmath>
@@ -60,7 +63,7 @@ CallData RandomCall(int tokens, int k, uint32_t seed) {
   return call;
 }
 
-// y = W x and how far fp32 may be from it, given x and its own error.
+// Computes y = W x and how far fp32 may be from it, given x and its error.
 void Multiply(const Matrix& m, const std::vector<double>& x, const std::vector<double>& dx,
               std::vector<double>& y, std::vector<double>& dy) {
   y.assign(static_cast<size_t>(m.rows), 0);
@@ -78,7 +81,7 @@ void Multiply(const Matrix& m, const std::vector<double>& x, const std::vector<d
   }
 }
 
-// All experts in double precision.
+// Computes all experts in double precision.
 class Reference {
  public:
   Reference(const Checkpoint& checkpoint, WeightFormat format) : format_(format) {
@@ -89,7 +92,7 @@ class Reference {
     }
   }
 
-  // The bound is for activations in the form that `isa` takes for an expert's number of rows.
+  // The bound is for activations in the format that `isa` uses for an expert's number of rows.
   void Run(const LayerCallView& call, Isa isa, Precision precision, std::vector<double>& out,
            std::vector<double>& bound) const {
     out.assign(call.hidden.size(), 0);
@@ -101,7 +104,7 @@ class Reference {
       std::vector<double> y, dy;
       const auto rows =
           static_cast<int>(std::count(call.experts.begin(), call.experts.end(), call.experts[i]));
-      RunExpert(call.experts[i], x, ChooseForm(isa, format_, rows, precision), y, dy);
+      RunExpert(call.experts[i], x, ChooseActivationFormat(isa, format_, rows, precision), y, dy);
       for (int o = 0; o < kHidden; ++o) {
         const double add = static_cast<double>(call.weights[i]) * y[o];
         out[token * kHidden + o] += add;
@@ -147,30 +150,30 @@ class Reference {
     size_t bytes_;
   };
 
-  // How far rounding to `form` may move values that are already off by `error`.
-  static std::vector<double> Rounded(const std::vector<double>& x, std::vector<double> error,
-                                     ActivationForm form) {
+  // Returns how far quantising to `format` may move values that already have an error of `error`.
+  static std::vector<double> Quantised(const std::vector<double>& x, std::vector<double> error,
+                                       ActivationFormat format) {
     for (size_t group = 0; group < x.size(); group += 32) {
       const size_t end = std::min(group + 32, x.size());
       double top = 0;
       for (size_t i = group; i < end; ++i) top = std::max(top, std::fabs(x[i]) + error[i]);
       for (size_t i = group; i < end; ++i) {
-        if (form == ActivationForm::kInt8) error[i] += 1.001 * top / 254;
-        if (form == ActivationForm::kInt8Pair || form == ActivationForm::kInt16)
+        if (format == ActivationFormat::kInt8) error[i] += 1.001 * top / 254;
+        if (format == ActivationFormat::kInt8Pair || format == ActivationFormat::kInt16)
           error[i] += 1.01 * top / 254 / 254;
-        if (form == ActivationForm::kBf16 || form == ActivationForm::kBf16Quads)
+        if (format == ActivationFormat::kBf16 || format == ActivationFormat::kBf16Quads)
           error[i] += (std::fabs(x[i]) + error[i]) / 256;
-        // Tiles round the weights too, by as much.
-        if (form == ActivationForm::kTiles || form == ActivationForm::kTileQuads)
+        // Tiles round the weights by as much, too.
+        if (format == ActivationFormat::kTiles || format == ActivationFormat::kTileQuads)
           error[i] += (std::fabs(x[i]) + error[i]) * (0x1p-7 + 0x1p-16);
       }
     }
     return error;
   }
 
-  void RunExpert(ExpertId expert, const std::vector<double>& x, ActivationForm form, std::vector<double>& y,
-                 std::vector<double>& dy) const {
-    const std::vector<double> dx = Rounded(x, std::vector<double>(x.size()), form);
+  void RunExpert(ExpertId expert, const std::vector<double>& x, ActivationFormat format,
+                 std::vector<double>& y, std::vector<double>& dy) const {
+    const std::vector<double> dx = Quantised(x, std::vector<double>(x.size()), format);
     std::vector<double> g, dg, v, dv;
     Multiply(gate_[expert], x, dx, g, dg);
     Multiply(up_[expert], x, dx, v, dv);
@@ -181,7 +184,7 @@ class Reference {
       dh[i] =
           1.1 * dg[i] * (std::fabs(v[i]) + dv[i]) + std::fabs(silu) * dv[i] + 32 * kUnit * std::fabs(h[i]);
     }
-    Multiply(down_[expert], h, Rounded(h, dh, form), y, dy);
+    Multiply(down_[expert], h, Quantised(h, dh, format), y, dy);
   }
 
   WeightFormat format_;
@@ -317,7 +320,7 @@ class CallTest : public ::testing::Test {
     executor_ = *std::move(executor);
   }
 
-  // The error of a call that must fail and leave the output alone.
+  // Returns the error of a call that must fail and leave the output unchanged.
   std::string Error(const LayerCallView& call, size_t outputs) {
     std::vector<float> out(outputs, 42.0f);
     const absl::Status status = executor_->Execute(call, absl::MakeSpan(out));
@@ -368,7 +371,7 @@ TEST_F(CallTest, BadCallsAreRefusedWithTheirReason) {
 
 TEST_F(CallTest, ALongCallEqualsItsTokensOneByOne) {
   CallData call = RandomCall(2500, 2, 2);  // 5000 rows: more than the scratch holds at a time
-  call.view.exact = true;
+  call.view.batch_invariant = true;
   std::vector<float> out(call.hidden.size());
   ASSERT_TRUE(executor_->Execute(call.view, absl::MakeSpan(out)).ok());
   for (size_t token = 0; token < 2500; token += 37) {
@@ -384,7 +387,7 @@ TEST_F(CallTest, ALongCallEqualsItsTokensOneByOne) {
   }
 }
 
-TEST_F(CallTest, ASliceThatOwnsNoneOfTheExpertsAnswersZero) {
+TEST_F(CallTest, ASliceWithNoneOfTheExpertsReturnsZero) {
   auto worker = ExpertExecutor::Load(
       *checkpoint_, TinyConfig(),
       {.slice = {.mode = SliceMode::kExpert, .worker_index = 1, .worker_count = 2}, .threads = 2});

@@ -1,4 +1,5 @@
-// Formats chosen matrix by matrix, and slices that keep a block format from being held as it is stored.
+// Formats that are chosen for each matrix, and slices that prevent a block format from being held as it is
+// stored.
 #include "expert_worker/experts/expert_formats.h"
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -26,7 +27,7 @@ ModelConfig Config() {
   return c;
 }
 
-// A GGUF model of these types: gate and up of both layers, down of layer 1 and of layer 2.
+// Writes a GGUF model with these types: gate and up of both layers, down of layer 1 and of layer 2.
 class FormatsTest : public ::testing::Test {
  protected:
   void Write(GgmlType gate, GgmlType up, GgmlType down1, GgmlType down2) {
@@ -90,7 +91,7 @@ TEST_F(FormatsTest, ASliceThatCutsBlocksHoldsDownAsInt8) {
               HasSubstr("would cut a block of 256 weights that share a scale (format q4_k)"));
 }
 
-TEST_F(FormatsTest, EveryBlockOf4BitsIsHeldAsStored) {  // and of 6: EachLayersDownHasItsOwn
+TEST_F(FormatsTest, EveryBlockOf4BitsIsHeldAsStored) {  // for blocks of 6 bits see EachLayersDownHasItsOwn
   Write(GgmlType::kIq4Xs, GgmlType::kIq4Xs, GgmlType::kQ4_0, GgmlType::kQ4_1);
   EXPECT_EQ(NamesOf(Choose(), Config()), "q4_0, q4_1, iq4_xs");
   Write(GgmlType::kMxfp4, GgmlType::kMxfp4, GgmlType::kIq4Nl, GgmlType::kQ5_K);
@@ -138,7 +139,7 @@ TEST_F(FormatsTest, ALayoutHasEachLayersSizes) {
   EXPECT_EQ(second.down.data, block.data() + block.size() - layout->down_bytes(1));
 }
 
-TEST_F(FormatsTest, NamesComeBack) {
+TEST_F(FormatsTest, NamesRoundTrip) {
   const ExpertFormats mixed{WeightFormat::kQ4K, WeightFormat::kInt8};
   EXPECT_EQ(FormatsName(mixed), "q4_k/int8");
   EXPECT_EQ(*ParseFormats("q4_k/int8"), mixed);
@@ -147,7 +148,7 @@ TEST_F(FormatsTest, NamesComeBack) {
   EXPECT_FALSE(ParseFormats("/int8").ok());
 }
 
-TEST_F(FormatsTest, AGivenFormatIsForAll) {
+TEST_F(FormatsTest, AGivenFormatIsUsedForAllLayers) {
   Write(GgmlType::kQ4_K, GgmlType::kQ4_K, GgmlType::kQ6_K, GgmlType::kQ4_K);
   for (const ExpertFormats& layer :
        {Choose({}, WeightFormat::kInt4)[1], Choose({}, WeightFormat::kInt4)[2]}) {

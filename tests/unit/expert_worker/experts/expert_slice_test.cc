@@ -1,4 +1,5 @@
-// What a slice refuses to load, each with a line that says what to do, and what it holds when it loads.
+// What a slice refuses to load, each with an error that says what to do, and what it contains when it is
+// loaded.
 #include "expert_worker/experts/expert_slice.h"
 
 #include <sys/mman.h>
@@ -78,7 +79,7 @@ TEST(ExpertSliceTest, SharedWeightsAreTheSameInOneBlockOfAlignedLayers) {
   EXPECT_EQ(std::memcmp(own->memory.layer(kMoeLayer), shared->memory.layer(kMoeLayer), own->bytes), 0);
 }
 
-TEST(ExpertSliceTest, MemoryIsAskedForBeforeItIsTakenAndNotTakenWhereItIsRefused) {
+TEST(ExpertSliceTest, MemoryIsRequestedBeforeItIsTakenAndNotTakenIfRefused) {
   const TemporaryFolder folder;
   const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder);
   ThreadPool pool({.cpus = {0}});
@@ -131,7 +132,7 @@ TEST(ExpertSliceTest, AutomaticFormatIsThePublishedOne) {
             WeightFormat::kInt8);
 }
 
-TEST(ExpertSliceTest, ACutBlockIsNamedByEveryWorkerWithTheWayOut) {
+TEST(ExpertSliceTest, EveryWorkerNamesACutBlockAndWhatToDo) {
   for (int worker = 0; worker < 4; ++worker) {
     const std::string error =
         LoadError(TinyTensors(MatrixFormat::kFp8Block), {.worker_index = worker, .worker_count = 4});

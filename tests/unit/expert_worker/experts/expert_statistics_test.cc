@@ -1,4 +1,4 @@
-// Counts, their fading, and that reading them disturbs nobody.
+// Counts, their decay, and that reading them does not disturb the writer.
 #include "expert_worker/experts/expert_statistics.h"
 
 #include <cmath>
@@ -44,7 +44,7 @@ TEST(ExpertStatisticsTest, CountsRowsAndCallsOfEachExpert) {
   EXPECT_THAT(experts.decayed, ElementsAre(0, 5, 0, 4, 0, 4));
 }
 
-TEST(ExpertStatisticsTest, RowsFadeWithTheirAge) {
+TEST(ExpertStatisticsTest, RowsDecayWithTheirAge) {
   ExpertStatistics statistics(1, kExperts, kStart);
   statistics.Count(0, 8, Groups({{0, 8}}), microseconds(1), kStart);
   statistics.Count(0, 8, Groups({{1, 8}}), microseconds(1), After(2));
@@ -55,7 +55,7 @@ TEST(ExpertStatisticsTest, RowsFadeWithTheirAge) {
   EXPECT_THAT(statistics.Experts(After(3)).rows, ElementsAre(16, 8, 0)) << "what does not fade";
 }
 
-TEST(ExpertStatisticsTest, FadingSurvivesMonths) {
+TEST(ExpertStatisticsTest, DecayWorksForMonths) {
   ExpertStatistics statistics(1, kExperts, kStart);
   for (double age = 0; age < 20'000; age += 1)
     statistics.Count(0, 1, Groups({{1, 1}}), microseconds(1), After(age));

@@ -1,5 +1,5 @@
-// Whatever the groups and the shape, each phase of a plan computes each of its values once, and no two rows
-// share scratch.
+// For any groups and any shape, each phase of a plan computes each of its values once, and no two rows share
+// scratch.
 #include "expert_worker/experts/layer_call_plan.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::vector<ExpertGroup> GroupsOf(const std::vector<int>& rows) {
   return groups;
 }
 
-// How often each of [0, size) is in the ranges that are added.
+// Counts how often each number of [0, size) is in the ranges that are added.
 class Coverage {
  public:
   explicit Coverage(int size) : times_(static_cast<size_t>(size)) {}
@@ -47,7 +47,7 @@ class Coverage {
   std::vector<int> times_;
 };
 
-// Regions [begin, end) of one scratch that are used at the same time.
+// Checks regions [begin, end) of one scratch that are used at the same time.
 void ExpectApart(std::vector<std::pair<size_t, size_t>> regions, size_t bytes) {
   std::sort(regions.begin(), regions.end());
   size_t free = 0;
@@ -83,40 +83,42 @@ class PlanChecker {
       EXPECT_EQ(planned.group.expert, groups_[g].expert);
       EXPECT_EQ(planned.group.row_begin, groups_[g].row_begin);
       EXPECT_EQ(planned.group.rows, groups_[g].rows);
-      const auto form = [&](WeightFormat format) {
-        return ChooseForm(shape_.isa, format, groups_[g].rows, shape_.precision);
+      const auto choose = [&](WeightFormat format) {
+        return ChooseActivationFormat(shape_.isa, format, groups_[g].rows, shape_.precision);
       };
-      EXPECT_EQ(planned.x_form, form(shape_.formats.up));
-      EXPECT_EQ(planned.h_form, form(shape_.formats.down));
+      EXPECT_EQ(planned.x_format, choose(shape_.formats.up));
+      EXPECT_EQ(planned.h_format, choose(shape_.formats.down));
     }
   }
 
-  // Every token's every column once, in the forms that groups read and fp32 rows are not.
+  // Every column of every token is quantised once, in the formats that groups read, unless plain fp32 rows
+  // are already in that format.
   void CheckQuantising() {
     ASSERT_EQ(plan_.phases[0].kind, LayerPhase::Kind::kQuantise);
     ASSERT_EQ(plan_.phases[0].first_task, 0);
     ASSERT_EQ(static_cast<size_t>(plan_.phase_tasks[0]), plan_.quantise.size());
-    std::map<ActivationForm, Coverage> done;
+    std::map<ActivationFormat, Coverage> done;
     for (const GroupPlan& group : plan_.groups)
-      if (!IsPlainFp32(group.x_form, shape_.hidden_size))
-        done.emplace(group.x_form, Coverage(shape_.tokens * shape_.hidden_size));
+      if (!IsPlainFp32(group.x_format, shape_.hidden_size))
+        done.emplace(group.x_format, Coverage(shape_.tokens * shape_.hidden_size));
     for (const QuantiseTask& task : plan_.quantise) {
-      ASSERT_EQ(done.count(task.form), 1u) << "a form that no group reads";
+      ASSERT_EQ(done.count(task.format), 1u) << "a format that no group reads";
       ASSERT_LT(task.token_begin, task.token_end);
       ASSERT_EQ(task.col_begin % layout::kStepCols, 0);
       ASSERT_TRUE(task.col_end % layout::kStepCols == 0 || task.col_end == shape_.hidden_size);
       for (int token = task.token_begin; token < task.token_end; ++token)
-        done.at(task.form).Add(token * shape_.hidden_size + task.col_begin,
-                               token * shape_.hidden_size + task.col_end);
+        done.at(task.format)
+            .Add(token * shape_.hidden_size + task.col_begin, token * shape_.hidden_size + task.col_end);
     }
-    for (const auto& [form, coverage] : done) {
+    for (const auto& [format, coverage] : done) {
       coverage.ExpectOnce();
-      EXPECT_EQ(plan_.quantised_bytes[static_cast<size_t>(form)],
-                QuantisedMemory::Bytes(form, shape_.hidden_size, shape_.tokens));
+      EXPECT_EQ(plan_.quantised_bytes[static_cast<size_t>(format)],
+                QuantisedMemory::Bytes(format, shape_.hidden_size, shape_.tokens));
     }
   }
 
-  // The phases p, p + 1 and p + 2, whose first group must be `first`; returns the next batch's.
+  // Checks the phases p, p + 1 and p + 2, whose first group must be `first`; returns the next batch's first
+  // group.
   int CheckBatch(size_t p, int first) {
     const int end = plan_.phases[p].group_end;
     int rows = 0;
@@ -140,17 +142,17 @@ class PlanChecker {
       const GroupPlan& group = plan_.groups[static_cast<size_t>(g)];
       intermediate.emplace_back(
           group.h_offset,
-          group.h_offset + QuantisedMemory::Bytes(group.h_form, shape_.width, group.group.rows));
+          group.h_offset + QuantisedMemory::Bytes(group.h_format, shape_.width, group.group.rows));
       if (!group.gathered()) continue;
       gathered.emplace_back(
           group.x_offset,
-          group.x_offset + QuantisedMemory::Bytes(group.x_form, shape_.hidden_size, group.group.rows));
+          group.x_offset + QuantisedMemory::Bytes(group.x_format, shape_.hidden_size, group.group.rows));
     }
     ExpectApart(gathered, plan_.gathered_bytes);
     ExpectApart(intermediate, plan_.intermediate_bytes);
   }
 
-  // Each group of several rows once.
+  // Each group of several rows is gathered once.
   void CheckGather(size_t p, int first, int end) {
     ASSERT_EQ(plan_.phases[p].kind, LayerPhase::Kind::kGather);
     ASSERT_EQ(static_cast<size_t>(plan_.phases[p].first_task), gathers_);
@@ -163,7 +165,8 @@ class PlanChecker {
       EXPECT_EQ(done.times(g), groups_[static_cast<size_t>(g)].rows > 1 ? 1 : 0);
   }
 
-  // Each output of each group once, in whole steps of what down reads, which are whole panels too.
+  // Each output of each group is computed once, in whole steps of what down reads, which are whole panels,
+  // too.
   void CheckGateAndUp(size_t p, int first, int end) {
     ASSERT_EQ(plan_.phases[p].kind, LayerPhase::Kind::kGateAndUp);
     ASSERT_EQ(static_cast<size_t>(plan_.phases[p].first_task), gates_);
@@ -239,7 +242,8 @@ TEST(LayerCallPlanTest, NothingIsPlannedForNoGroups) {
   EXPECT_TRUE(plan.phases.empty() && plan.phase_tasks.empty() && plan.groups.empty());
 }
 
-// Groups of many rows and of few take turns where neither memory nor arithmetic is the limit alone.
+// Groups with many rows and with few are computed in turn if neither memory nor arithmetic is the limit
+// alone.
 TEST(LayerCallPlanTest, UnlikeGroupsAreComputedSideBySide) {
   const auto order = [](const std::vector<int>& rows) {
     LayerCallPlan plan;
@@ -259,7 +263,7 @@ TEST(LayerCallPlanTest, IsPrintedWithItsGroupsAndTasks) {
   PlanLayerCall(GroupsOf({3, 1}), {.tokens = 3, .hidden_size = 64, .width = 96, .threads = 4}, plan);
   const std::string text = plan.ToString();
   EXPECT_THAT(text, HasSubstr("2 groups, 768 bytes gathered"));
-  EXPECT_THAT(text, HasSubstr("expert 2: 1 rows from 3 on"));
+  EXPECT_THAT(text, HasSubstr("expert 2: 1 rows from row 3"));
   EXPECT_THAT(text, HasSubstr("gather, 1 tasks, groups 0 to 2: 0\n"));
   EXPECT_THAT(text, HasSubstr("gate and up, 4 tasks, groups 0 to 2: 0:[0,64) 1:[0,64) 0:[64,96) 1:[64,96)"));
   EXPECT_THAT(text, HasSubstr("down, 2 tasks, groups 0 to 2: [0,32) [32,64)"));

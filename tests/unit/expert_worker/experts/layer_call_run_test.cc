@@ -1,5 +1,5 @@
-// A run's output is to the bit that of its tokens computed one by one, in whatever order a phase's tasks are
-// done, and whatever calls before left in the scratch.
+// A run's output has the same bits as that of its tokens computed one by one, in whatever order a phase's
+// tasks are executed, and whatever earlier calls left in the scratch.
 #include "expert_worker/experts/layer_call_run.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace numoe::worker {
 namespace {
 
 constexpr int kHiddenSize = 288, kSliceWidth = 160, kLayerExperts = 5;
-constexpr int kChosen = 3;  // of a token
+constexpr int kChosen = 3;  // for a token
 
 struct Layer {
   explicit Layer(const ExpertFormats& layer_formats) : formats(layer_formats) {
@@ -78,7 +78,7 @@ std::vector<float> RunTasks(const Layer& layer, const GroupedCall& call, Isa isa
   PlanLayerCall(call.groups.groups, shape, plan);
   LayerCallScratch scratch(1);
   scratch.Reserve(plan);
-  // As NaN in every form: what is read without being written shows.
+  // These bytes are NaN in every format, so that a value that is read without being written is noticed.
   for (auto* memory : {&scratch.gathered, &scratch.intermediate})
     std::fill(memory->begin(), memory->end(), std::byte{0xff});
   for (std::vector<std::byte>& memory : scratch.quantised)
@@ -94,11 +94,11 @@ std::vector<float> RunTasks(const Layer& layer, const GroupedCall& call, Isa isa
   return out;
 }
 
-// y = matrix * x, of one row.
+// Computes y = matrix * x for one row.
 std::vector<float> Multiplied(Isa isa, const PackedMatrix& matrix, Precision precision, const float* x) {
-  const ActivationForm form = ChooseForm(isa, matrix.format, 1, precision);
-  std::vector<std::byte> memory(QuantisedMemory::Bytes(form, matrix.cols, 1));
-  const QuantisedMemory row{form, matrix.cols, 1, memory.data()};
+  const ActivationFormat format = ChooseActivationFormat(isa, matrix.format, 1, precision);
+  std::vector<std::byte> memory(QuantisedMemory::Bytes(format, matrix.cols, 1));
+  const QuantisedMemory row{format, matrix.cols, 1, memory.data()};
   row.Write(isa, 0, x);
   std::vector<float> y(static_cast<size_t>(matrix.rows));
   Multiply(isa, {.weight = matrix, .row_end = matrix.rows, .x = row.rows(), .y = y.data(), .y_stride = 0});
@@ -142,7 +142,7 @@ TEST(LayerCallRunTest, EqualsItsTokensOneByOneInAnyOrderOfTasks) {
                                    static_cast<int>(precision)));
           const std::vector<float> out = RunTasks(layer, call, isa, precision, 1, TaskOrder::kAscending);
           EXPECT_EQ(RunTasks(layer, call, isa, precision, 16, TaskOrder::kDescending), out);
-          // By kFast a group's form depends on its number of rows.
+          // With kFast a group's format depends on its number of rows.
           if (precision == Precision::kFast) continue;
           EXPECT_EQ(OneByOne(layer, call, isa, precision), out);
         }

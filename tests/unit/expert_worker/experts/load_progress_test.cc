@@ -1,4 +1,4 @@
-// How far a load is, as its numbers and its line say it.
+// The progress of a load, as numbers and as a log line.
 #include "expert_worker/experts/load_progress.h"
 
 #include <thread>
@@ -28,17 +28,17 @@ TEST(LoadProgressTest, TheLineSaysHowMuchIsRead) {
   EXPECT_GT(progress.seconds(), 0);
 }
 
-TEST(LoadProgressTest, PagesAreMovesAndNoBytes) {
+TEST(LoadProgressTest, PagesCountAsMovesAndNotAsBytes) {
   LoadProgress progress;
   progress.AddPages(100);
   EXPECT_EQ(progress.moves(), 100u);
   EXPECT_EQ(progress.bytes_done(), 0u);
   progress.Begin(10);
   progress.Add(7, false);
-  EXPECT_EQ(progress.moves(), 107u) << "whoever looks sees it move in either part";
+  EXPECT_EQ(progress.moves(), 107u) << "it moves in both parts of the load";
 }
 
-TEST(LoadProgressTest, TheClockStandsAfterTheEnd) {
+TEST(LoadProgressTest, TheClockStopsAtTheEnd) {
   LoadProgress progress;
   progress.Begin(1);
   progress.Add(1, false);
@@ -49,7 +49,7 @@ TEST(LoadProgressTest, TheClockStandsAfterTheEnd) {
   EXPECT_EQ(progress.seconds(), seconds);
 }
 
-TEST(LoadProgressTest, AnEmptyLoadIsNoDivisionByZero) {
+TEST(LoadProgressTest, AnEmptyLoadDoesNotDivideByZero) {
   LoadProgress progress;
   progress.Begin(0);
   EXPECT_THAT(progress.ToString(),

@@ -1,5 +1,5 @@
-// Reading in pieces, from the disk or the page cache, by io_uring or threads: the packed bytes are those of
-// packing each matrix at once, and a bad file is an error that names its tensor.
+// Reads in pieces, from the disk or the page cache, with io_uring or threads. The packed bytes are the same
+// as when each matrix is packed at once, and for a bad file the error names its tensor.
 #include "expert_worker/experts/matrix_loader.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ constexpr int kRows = 1024;
 constexpr int kCols = 512;
 constexpr char kSharedMemory[] = "/dev/shm";
 
-// Two matrices, many pieces each, in a file that is on disk (so that it can be forgotten).
+// Two matrices of many pieces in a file on disk (so that it can be dropped from the page cache).
 class Stored {
  public:
   explicit Stored(MatrixFormat format,
@@ -48,7 +48,7 @@ class Stored {
   const Checkpoint& checkpoint() const { return *checkpoint_; }
   MappedFile Mapped() const { return *MappedFile::Open(path()); }
 
-  // False: the file system keeps what it should forget.
+  // Returns false if the file system keeps what it should drop.
   bool MakeCold() const {
     const MappedFile mapped = Mapped();
     (*InputFile::Open(mapped, false))->DropCache(0, mapped.bytes().size());
@@ -80,7 +80,7 @@ class Stored {
   std::map<std::string, MatrixView> views_;
 };
 
-// A rectangle of both matrices, as a slice takes them.
+// A rectangle of both matrices, as slices have them.
 struct Rectangle {
   int64_t row_begin = 0;
   int rows = kRows;
@@ -136,7 +136,7 @@ struct Formats {
 };
 class MatrixLoaderTest : public ::testing::TestWithParam<Formats> {};
 
-TEST_P(MatrixLoaderTest, PiecesArePackedAsTheWhole) {
+TEST_P(MatrixLoaderTest, PiecesArePackedLikeTheWhole) {
   const auto [format, held] = GetParam();
   const Stored stored(format);
   const Rectangle rectangles[] = {{},
@@ -209,7 +209,7 @@ TEST(MatrixLoaderFileTest, AColdFileStaysOutOfThePageCacheAndAHotOneInIt) {
   EXPECT_TRUE(InPageCache(mapped.bytes()));
 }
 
-TEST(MatrixLoaderFileTest, AValueThatIsNoNumberIsNamedWithItsPlace) {
+TEST(MatrixLoaderFileTest, ANanIsNamedWithItsPosition) {
   SafetensorsWriter writer;
   writer.AddLinear("a", MatrixFormat::kInt4Group, kRows, kCols, 0.1f);
   writer.AddLinear("b", MatrixFormat::kInt4Group, kRows, kCols, 0.1f);
@@ -227,7 +227,7 @@ TEST(MatrixLoaderFileTest, AValueThatIsNoNumberIsNamedWithItsPlace) {
   }
 }
 
-TEST(MatrixLoaderFileTest, AWeightThatCannotBeQuantisedIsNamedWithItsPlace) {
+TEST(MatrixLoaderFileTest, AWeightThatCannotBeQuantisedIsNamedWithItsPosition) {
   SafetensorsWriter writer;
   writer.AddLinear("a", MatrixFormat::kBF16, kRows, kCols, 0.1f);
   writer.AddLinear("b", MatrixFormat::kBF16, kRows, kCols, 0.1f);
@@ -254,7 +254,7 @@ TEST(MatrixLoaderFileTest, AFileThatWasCutShortIsAnError) {
   }
 }
 
-TEST(MatrixLoaderFileTest, AFileThatShrinksWhileItIsReadIsAnErrorAndNoSignal) {
+TEST(MatrixLoaderFileTest, AFileThatShrinksWhileItIsReadIsAnErrorAndNotASignal) {
   constexpr int kRounds = 1000;  // as many as it takes to hit the moment a few times
   int errors = 0;
   for (int round = 0; round < kRounds && errors < 8; ++round) {

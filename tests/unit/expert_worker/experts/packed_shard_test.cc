@@ -1,5 +1,5 @@
-// Headers of packed shards: what is written is read, what is wrong is named; and the bytes that layout
-// version 1 stands for.
+// Headers of packed shards: what is written is read back, and errors name what is wrong; and the bytes of
+// layout version 1.
 #include "expert_worker/experts/packed_shard.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ absl::StatusOr<ShardHeader> Parse(const std::string& head, uint64_t file_bytes) 
 }
 constexpr uint64_t kExampleFileBytes = kShardDataOffset + 2 * kShardBlockBytes + 64;
 
-// What is said of the example with its text changed; prefix and checksum are made right again.
+// Returns the error for the example with its text changed; prefix and checksum are updated.
 std::string ErrorOf(const std::function<void(nlohmann::json&)>& change) {
   const std::string head = SerialiseShardHeader(Example());
   nlohmann::json text = nlohmann::json::parse(head.substr(kShardPrefixBytes));
@@ -97,7 +97,7 @@ TEST(PackedShardTest, FieldsOutOfBoundsAreNamed) {
   EXPECT_THAT(ErrorOf([](auto& t) { t = nlohmann::json::array(); }), HasSubstr("expected an object"));
 }
 
-TEST(PackedShardTest, WhatDoesNotMatchSaysWhatToDo) {
+TEST(PackedShardTest, AMismatchSaysWhatToDo) {
   const auto mismatch = [](const std::function<void(ShardHeader&)>& change) {
     ShardHeader found = Example();
     change(found);
@@ -154,8 +154,8 @@ TEST(PackedShardTest, AFolderThatCannotBeWrittenIsAnError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("cannot create"));
 }
 
-// Shards outlive the program that wrote them: whoever changes what packing makes of these matrices must raise
-// kPackedLayoutVersion, and then these numbers.
+// Shards outlive the program that wrote them. A change of the bytes that packing writes for these matrices
+// must raise kPackedLayoutVersion, and change these numbers afterwards.
 TEST(PackedShardTest, LayoutVersionOneIsTheseBytes) {
   static_assert(kPackedLayoutVersion == 1);
   constexpr int kRows = 70, kCols = 288;

@@ -1,4 +1,4 @@
-// Which weights slices hold, and where they lie in a block.
+// Which weights slices hold, and where they are in a block.
 #include "expert_worker/experts/slice_layout.h"
 
 #include <set>
@@ -79,7 +79,7 @@ TEST(SliceLayoutTest, AnExpertsMatricesFollowEachOther) {
   }
 }
 
-TEST(SliceLayoutTest, SpecsThatMakeNoSenseNameTheirFlag) {
+TEST(SliceLayoutTest, InvalidSpecsNameTheirFlag) {
   EXPECT_THAT(Refused(SlicedConfig(), {.worker_count = 0}), HasSubstr("--worker-count=0: expected 1 to"));
   EXPECT_THAT(Refused(SlicedConfig(), {.worker_index = 2, .worker_count = 2}),
               HasSubstr("--worker-index=2: expected 0 to 1"));
@@ -89,7 +89,7 @@ TEST(SliceLayoutTest, SpecsThatMakeNoSenseNameTheirFlag) {
               HasSubstr("the model has only 6 experts"));
 }
 
-TEST(SliceLayoutTest, WhatSharesAScaleIsNotCut) {
+TEST(SliceLayoutTest, WeightsThatShareAScaleAreNotCut) {
   const SliceSpec four{.worker_count = 4};
   EXPECT_EQ(Refused(SlicedConfig(256), four, WeightFormat::kFp8), "");
   EXPECT_THAT(Refused(SlicedConfig(128), four, WeightFormat::kFp8),
@@ -100,7 +100,7 @@ TEST(SliceLayoutTest, WhatSharesAScaleIsNotCut) {
   EXPECT_EQ(Refused(SlicedConfig(1024), four, WeightFormat::kQ4K), "");
   EXPECT_EQ(Refused(SlicedConfig(40), {.mode = SliceMode::kExpert, .worker_count = 2}), "")
       << "whole experts are never cut";
-  EXPECT_EQ(Refused(SlicedConfig(40), {.worker_count = 1}), "") << "nor are one worker's";
+  EXPECT_EQ(Refused(SlicedConfig(40), {.worker_count = 1}), "") << "with one worker nothing is cut";
   EXPECT_FALSE(CutsBlocks(four, SlicedConfig(256), WeightFormat::kQ4K, /*is_down=*/false))
       << "rows of gate and up are cut at panels";
   EXPECT_TRUE(CutsBlocks(four, SlicedConfig(256), WeightFormat::kQ4K, /*is_down=*/true));

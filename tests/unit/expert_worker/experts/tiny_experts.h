@@ -1,7 +1,7 @@
 // A checkpoint of two layers, the second with experts, for the tests of this folder.
 //
-// Sizes are chosen for their edges: hidden 160 is no multiple of fp8's block, of a panel pair or of a task;
-// intermediate 384 divides over 1, 2 and 3 workers in every format's blocks.
+// Sizes are chosen as edge cases: hidden 160 is not a multiple of fp8's block, of two panels or of a task;
+// intermediate 384 can be divided by 1, 2 and 3 workers in every format's blocks.
 #pragma once
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ inline SafetensorsWriter TinyTensors(MatrixFormat format) {
   return writer;
 }
 
-/// Writes and opens; the folder must outlive the checkpoint.
+/// Writes the checkpoint and opens it. The folder must outlive the checkpoint.
 inline std::unique_ptr<Checkpoint> OpenCheckpoint(const SafetensorsWriter& writer,
                                                   const TemporaryFolder& folder) {
   writer.Write(folder.path());

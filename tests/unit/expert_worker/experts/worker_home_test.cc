@@ -1,4 +1,4 @@
-// What a home is limited by: quotas of made-up trees.
+// What limits a home: quotas of made-up trees.
 #include "expert_worker/experts/worker_home.h"
 
 #include <fstream>

@@ -61,7 +61,7 @@ TEST(TokenGroupsTest, ExpertsOfOtherWorkersAreLeftOut) {
 
 TEST(TokenGroupsTest, RandomCallsKeepEveryPairInAnyReusedBuffer) {
   std::mt19937 random(7);
-  TokenGroups groups;  // one for all calls: nothing of an earlier call may shine through
+  TokenGroups groups;  // one for all calls, so that leftovers of an earlier call would be noticed
   for (int round = 0; round < 200; ++round) {
     const int experts = 1 + static_cast<int>(random() % 40);
     const int k = 1 + static_cast<int>(random() % static_cast<unsigned>(std::min(experts, 8)));
@@ -104,7 +104,7 @@ TEST(TokenGroupsTest, BadIdsAreNamedWithTheirToken) {
               HasSubstr("layer 5 token 1: expert id 2 twice"));
 }
 
-TEST(TokenGroupsTest, PlacesThatNobodyComputesHaveNoRows) {
+TEST(TokenGroupsTest, EntriesWithoutAnExpertHaveNoRows) {
   TokenGroups groups;
   const std::vector<bool> owned(4, true);
   const Call call = MakeCall(3, {kNoExpert, 1, kNoExpert, kNoExpert, 3, kNoExpert});

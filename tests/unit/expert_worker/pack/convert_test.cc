@@ -1,6 +1,6 @@
-// From a checkpoint to shards to a worker's slice: the weights are bit for bit those of loading the
-// checkpoint, a conversion goes on where it was stopped, and what is damaged, missing or another's is refused
-// by name.
+// From a checkpoint to shards to a worker's slice. The weights are bit for bit those of loading the
+// checkpoint, a stopped conversion continues where it was, and errors name shards that are damaged, missing
+// or from another model.
 #include "expert_worker/pack/convert.h"
 
 #include <fcntl.h>
@@ -45,7 +45,8 @@ constexpr char kConfig[] =
   "head_dim": 32, "rope_theta": 10000, "intermediate_size": 64, "moe_intermediate_size": 384, "num_experts": 6,
   "num_experts_per_tok": 2, "mlp_only_layers": [0], "decoder_sparse_step": 1, "norm_topk_prob": true,
   "tie_word_embeddings": false, "bos_token_id": 0, "eos_token_id": 1, "attention_bias": false, "hidden_act": "silu"})";
-// The same with sizes that GGUF's blocks divide, and experts in every layer, as its qwen3moe has them.
+// The same with sizes that are multiples of GGUF's blocks, and with experts in every layer, as GGUF's
+// qwen3moe has them.
 const std::string kGgufConfig = [] {
   std::string text = kConfig;
   text.replace(text.find("[0]"), 3, "[]");
@@ -54,7 +55,7 @@ const std::string kGgufConfig = [] {
 }();
 constexpr LayerId kMoeLayers[] = {1, 2};
 
-// From now on this process cannot ask for the pages of a mapping, as under a kernel before 5.14.
+// From now on this process cannot ask for the pages of a mapping, as on a kernel before 5.14.
 bool ForbidPopulating() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -85,7 +86,7 @@ class ConvertTest : public ::testing::Test {
     writer.Write(model());
     std::ofstream(model() / "config.json") << kConfig;
   }
-  // A whole model, as GGUF files are.
+  // A complete model, as GGUF files contain it.
   void StoreGguf(GgmlType experts) {
     const ModelConfig config = *ParseModelConfig(kGgufConfig, "config.json");
     const TemporaryFolder source;
@@ -131,7 +132,7 @@ class ConvertTest : public ::testing::Test {
                            {.map = map, .nodes = {0}, .memory = {.shared = true}});
   }
 
-  // Of every expert of both, the packed bytes.
+  // Compares the packed bytes of every expert of both slices.
   void ExpectSameWeights(const ExpertSlice& a, const ExpertSlice& b) {
     ASSERT_EQ(a.layers.size(), b.layers.size());
     EXPECT_EQ(a.bytes, b.bytes);
@@ -150,7 +151,7 @@ class ConvertTest : public ::testing::Test {
     }
   }
 
-  // What is packed are the bytes that loading the model makes, mapped or copied.
+  // The packed bytes are those that loading the model gives, mapped or copied.
   void ExpectShardsAsLoaded(std::optional<WeightFormat> format, SliceMode mode, int workers) {
     const auto checkpoint = Checkpoint::Open(model());
     const auto config = ReadModelConfig(model());
@@ -181,7 +182,7 @@ class ConvertTest : public ::testing::Test {
   std::unique_ptr<ConvertProgress> progress_;
 };
 
-TEST_F(ConvertTest, ShardsHoldTheBytesThatLoadingMakes) {
+TEST_F(ConvertTest, ShardsContainTheBytesThatLoadingGives) {
   struct Case {
     MatrixFormat stored;
     std::optional<WeightFormat> format;
@@ -266,7 +267,7 @@ TEST_F(ConvertTest, AnExecutorComputesTheSameFromShards) {
   }
 }
 
-TEST_F(ConvertTest, WhatIsCompleteIsSkippedAndWhatIsNotIsDone) {
+TEST_F(ConvertTest, CompleteShardsAreSkippedAndOthersAreConverted) {
   Store(MatrixFormat::kBF16);
   ASSERT_TRUE(Convert({.workers = 2}).ok());
   EXPECT_EQ(*Convert({.workers = 2}), 0);
@@ -283,7 +284,7 @@ TEST_F(ConvertTest, VerifyFindsDamagedDataAndConvertsItAgain) {
   Store(MatrixFormat::kBF16);
   ASSERT_TRUE(Convert({.workers = 2}).ok());
   Damage(Shard(1, 2, 2), kShardDataOffset + 12345);
-  EXPECT_EQ(*Convert({.workers = 2}), 0) << "headers say nothing of it";
+  EXPECT_EQ(*Convert({.workers = 2}), 0) << "headers do not show the damage";
   const absl::StatusOr<std::string> report = Inspect({.model = out(), .verify = true});
   EXPECT_TRUE(absl::IsDataLoss(report.status())) << report.status();
   EXPECT_EQ(*Convert({.workers = 2, .verify = true}), 1);
@@ -291,8 +292,8 @@ TEST_F(ConvertTest, VerifyFindsDamagedDataAndConvertsItAgain) {
               HasSubstr("worker 1: 2 of 2 shards, checksums right"));
 }
 
-// Killed at any moment: whatever is there under its final name is whole, and the next run completes it.
-TEST_F(ConvertTest, GoesOnAfterBeingKilled) {
+// If it is killed, all files with a final name are complete, and the next run completes the rest.
+TEST_F(ConvertTest, ContinuesAfterBeingKilled) {
   Store(MatrixFormat::kBF16);
   int finished = 0;
   for (int round = 0; finished < 3 && round < 60; ++round) {
@@ -331,8 +332,7 @@ TEST_F(ConvertTest, AFolderOfSomethingElseIsRefused) {
   EXPECT_THAT(ConvertError({.format = WeightFormat::kBf16, .workers = 2}), HasSubstr("holds shards of"));
 }
 
-// Its headers are the same, byte for byte: half of its shards beside half of the other's would be a model of
-// nobody.
+// Its headers are the same, byte for byte, but shards of both together are not a model.
 TEST_F(ConvertTest, AnotherModelOfTheSameSizesIsRefused) {
   Store(MatrixFormat::kBF16, /*seed=*/1);
   ASSERT_TRUE(Convert({.workers = 2}).ok());
@@ -356,7 +356,7 @@ TEST_F(ConvertTest, APackedModelIsItsCheckpointAndDoesNotNeedIt) {
   }
 }
 
-TEST_F(ConvertTest, WhatAnOlderProgramPackedIsNotServedAndIsConvertedAgain) {
+TEST_F(ConvertTest, ShardsOfAnOlderProgramAreNotServedAndAreConvertedAgain) {
   Store(MatrixFormat::kBF16);
   ASSERT_TRUE(Convert({.workers = 2}).ok());
   const fs::path manifest = out() / kManifestName;
@@ -379,17 +379,17 @@ TEST_F(ConvertTest, OneProcessAtATimeWorksInAFolder) {
   EXPECT_THAT(ConvertError({.workers = 2}), HasSubstr("another numoe-pack works in this folder"));
 }
 
-TEST_F(ConvertTest, WhatCannotBeConvertedIsNamed) {
+TEST_F(ConvertTest, ModelsThatCannotBeConvertedAreNamed) {
   EXPECT_THAT(ConvertError({}), HasSubstr("expected the folder of a checkpoint"));
   Store(MatrixFormat::kBF16);
   EXPECT_THAT(ConvertError({.format = WeightFormat::kRawInt4}), HasSubstr("raw_int4 needs pack-quantized"));
   EXPECT_THAT(ConvertError({.workers = 7}), HasSubstr("use --slice=expert"));
   fs::remove_all(out());
-  std::ofstream(out()) << "a file, no folder";
-  EXPECT_THAT(ConvertError({}), HasSubstr("cannot be made or opened as a folder"));
+  std::ofstream(out()) << "a file, not a folder";
+  EXPECT_THAT(ConvertError({}), HasSubstr("cannot be created or opened as a folder"));
 }
 
-TEST_F(ConvertTest, AWorkerRefusesWhatIsNotItsOwn) {
+TEST_F(ConvertTest, AWorkerRefusesShardsOfOtherWorkers) {
   Store(MatrixFormat::kInt4Group);
   ASSERT_TRUE(Convert({.workers = 2}).ok());
   EXPECT_THAT(
@@ -426,7 +426,7 @@ TEST_F(ConvertTest, ADamagedShardIsNotServed) {
   for (const uint64_t at : {kShardDataOffset, kShardDataOffset + 4097, size - 1}) {
     Damage(shard, at);
     EXPECT_THAT(LoadError(spec),
-                HasSubstr(shard.string() + ": block 0 of 1 (bytes 0 and on of layer 2's weights)"));
+                HasSubstr(shard.string() + ": block 0 of 1 (from byte 0 of layer 2's weights)"));
     Damage(shard, at);  // as it was
   }
   EXPECT_TRUE(LoadPacked(spec, true).ok());
@@ -435,7 +435,7 @@ TEST_F(ConvertTest, ADamagedShardIsNotServed) {
   fs::resize_file(shard, 10);
   EXPECT_THAT(LoadError(spec), HasSubstr(shard.string() + ": 10 bytes, expected a packed shard"));
   fs::remove(shard);
-  EXPECT_THAT(LoadError(spec), HasSubstr("run numoe-pack convert again, it goes on where it stopped"));
+  EXPECT_THAT(LoadError(spec), HasSubstr("run numoe-pack convert again, it continues where it stopped"));
 }
 
 TEST_F(ConvertTest, AnOldKernelMapsAndChecksTheSame) {
@@ -481,7 +481,7 @@ TEST_F(ConvertTest, ManifestsAreReadAsWrittenAndCheckedCompletely) {
   EXPECT_THAT(std::string(ParseManifest("[]", "m").status().message()), HasSubstr("version is missing"));
 }
 
-TEST_F(ConvertTest, InspectSaysWhatThereIsAndWhatItTakes) {
+TEST_F(ConvertTest, InspectDescribesTheModelAndItsMemory) {
   Store(MatrixFormat::kFp8Block);
   const absl::StatusOr<std::string> report = Inspect({.model = model(), .workers = 4});
   ASSERT_TRUE(report.ok()) << report.status();

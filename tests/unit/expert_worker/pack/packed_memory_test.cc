@@ -1,4 +1,5 @@
-// What loading packed shards asks the host for: memory that is free, and not what their files lie in already.
+// The memory that loading packed shards asks the host for: free memory only, and not the memory of files in
+// tmpfs.
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
@@ -35,7 +36,7 @@ void StoreModel(const fs::path& dir) {
   std::ofstream(dir / "config.json") << kSmallConfig;
 }
 
-// What a load from `dir` asks for, and is refused.
+// Returns the bytes that a load from `dir` asks for; the request is refused.
 uint64_t AskedFor(const fs::path& dir, bool map) {
   const absl::StatusOr<PackedModel> packed = ReadManifest(dir);
   EXPECT_TRUE(packed.ok()) << packed.status();
@@ -52,7 +53,7 @@ uint64_t AskedFor(const fs::path& dir, bool map) {
   return asked;
 }
 
-TEST(PackedMemoryTest, IsAskedForUnlessTheFilesLieInMemoryAlready) {
+TEST(PackedMemoryTest, IsRequestedUnlessTheFilesAreInMemoryAlready) {
   const TemporaryFolder folder, in_memory("/dev/shm");
   const fs::path out = folder.path() / "packed";
   StoreModel(folder.path() / "model");
@@ -68,7 +69,7 @@ TEST(PackedMemoryTest, IsAskedForUnlessTheFilesLieInMemoryAlready) {
   struct statfs system {};
   ASSERT_EQ(statfs(out.c_str(), &system), 0);
   EXPECT_EQ(AskedFor(out, /*map=*/true), system.f_type == TMPFS_MAGIC ? 0 : weights)
-      << "what is mapped from a disk has to stay in the page cache";
+      << "files that are mapped from a disk have to stay in the page cache";
   for (const fs::path& dir : {out, in_memory.path()}) {
     EXPECT_EQ(MappedBytesToTake(*ReadManifest(dir), {}).value(), AskedFor(dir, /*map=*/true))
         << "--preflight says what a start asks for";

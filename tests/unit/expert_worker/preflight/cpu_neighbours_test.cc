@@ -1,4 +1,4 @@
-// Workers that were left the same CPUs: who is there, whoever came first, and who is not.
+// Workers that may use the same CPUs find each other, in whatever order they come and go.
 #include "expert_worker/preflight/cpu_neighbours.h"
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace numoe::worker {
 namespace {
 
-// No machine's, so that no worker of this one is in the way.
+// CPUs that no machine has, so that no real worker is counted.
 const std::vector<int> kCpus = {54'321, 54'323};
 
 std::unique_ptr<CpuNeighbours> Join(const std::vector<int>& cpus = kCpus) {
@@ -26,24 +26,24 @@ void Await(const std::function<bool()>& done) {
 
 TEST(CpuNeighboursTest, AllCountTheSameAndHaveAPartEach) {
   const auto first = Join();
-  EXPECT_EQ(first->Look(), (CpuShare{0, 1}));
+  EXPECT_EQ(first->Count(), (CpuShare{0, 1}));
   auto second = Join({kCpus[1], kCpus[0]});
   const auto other = Join({kCpus[0]});
-  EXPECT_EQ(first->Look(), (CpuShare{0, 2}));
-  EXPECT_EQ(second->Look(), (CpuShare{1, 2}));
-  EXPECT_EQ(other->Look(), (CpuShare{0, 1})) << "it has other CPUs";
+  EXPECT_EQ(first->Count(), (CpuShare{0, 2}));
+  EXPECT_EQ(second->Count(), (CpuShare{1, 2}));
+  EXPECT_EQ(other->Count(), (CpuShare{0, 1})) << "it has other CPUs";
   const auto third = Join();
-  EXPECT_EQ(third->Look(), (CpuShare{2, 3}));
+  EXPECT_EQ(third->Count(), (CpuShare{2, 3}));
   second.reset();
-  EXPECT_EQ(third->Look(), (CpuShare{1, 2}));
+  EXPECT_EQ(third->Count(), (CpuShare{1, 2}));
   const auto back = Join();
-  EXPECT_EQ(back->Look(), (CpuShare{1, 3})) << "one that is started again has its place again";
+  EXPECT_EQ(back->Count(), (CpuShare{1, 3})) << "one that is started again has its place again";
 }
 
-TEST(CpuNeighboursTest, TheFirstOneNoticesWhoComesAndGoes) {
+TEST(CpuNeighboursTest, TheFirstOneNoticesOthersThatComeAndGo) {
   const auto first = Join();
   std::atomic<int> sharing = 1;
-  first->Follow(first->Look(), [&](const CpuShare& share) {
+  first->Follow(first->Count(), [&](const CpuShare& share) {
     EXPECT_EQ(share.place, 0);
     sharing = share.sharing;
   });
@@ -54,11 +54,11 @@ TEST(CpuNeighboursTest, TheFirstOneNoticesWhoComesAndGoes) {
   Await([&] { return sharing.load() == 1; });
 }
 
-// Each look leaves a connection behind; a listener that nobody empties fills up and is still there.
-TEST(CpuNeighboursTest, OneThatIsBusyIsThere) {
+// Each count leaves a connection behind; a listener that does not accept them fills up and still counts.
+TEST(CpuNeighboursTest, AWorkerThatIsBusyCounts) {
   const auto busy = Join();
   const auto looking = Join();
-  for (int look = 0; look < 2'000; ++look) ASSERT_EQ(looking->Look().sharing, 2) << look;
+  for (int look = 0; look < 2'000; ++look) ASSERT_EQ(looking->Count().sharing, 2) << look;
 }
 
 }  // namespace

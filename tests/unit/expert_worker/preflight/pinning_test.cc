@@ -42,7 +42,7 @@ class PinningTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(PinningTest, NothingIsSaidWhereTheKernelDoesNotSay) {
+TEST_F(PinningTest, NothingIsReportedIfTheKernelDoesNotSay) {
   EXPECT_THAT(CheckPinning(folder_.path(), {}), IsEmpty());
   EXPECT_THAT(NodesOfOwnCpus(folder_.path()), IsEmpty());
   Allow("what?", "0");
@@ -64,18 +64,18 @@ TEST_F(PinningTest, TheSharedPoolIsFoundByItsNumber) {
   EXPECT_THAT(Bad({.exclusive_cpus = 6}), ElementsAre("cpus_exclusive", "cpus_one_node"));
   EXPECT_THAT(
       Refusal({.exclusive_cpus = 6}),
-      HasSubstr("--pinning required: 15 CPUs (1-15), but 6 were promised: these are the shared ones; "));
+      HasSubstr("--pinning required: 15 CPUs (1-15), but 6 were promised: these are the shared CPUs; "));
 }
 
 TEST_F(PinningTest, AQuotaMeansShared) {
   Allow("0-3", "0");
   folder_.WriteLine("sys/fs/cgroup/cpu.max", "350000 100000");
   EXPECT_THAT(Bad(), ElementsAre("cpus_exclusive"));
-  EXPECT_THAT(Refusal(), HasSubstr("4 CPUs (0-3) with a quota of 3.50: shared with others"));
+  EXPECT_THAT(Refusal(), HasSubstr("4 CPUs (0-3) with a quota of 3.50: shared with other processes"));
 }
 
-// Guaranteed pods before Kubernetes 1.33 have exclusive CPUs and their time as a quota.
-TEST_F(PinningTest, AQuotaOfAsManyCpusLimitsNothing) {
+// Guaranteed pods before Kubernetes 1.33 have exclusive CPUs and a quota of these CPUs' time.
+TEST_F(PinningTest, AQuotaOfAllCpusLimitsNothing) {
   Allow("0-3", "0");
   folder_.WriteLine("sys/fs/cgroup/cpu.max", "400000 100000");
   EXPECT_THAT(Bad(), IsEmpty());
@@ -90,26 +90,27 @@ TEST_F(PinningTest, AQuotaOfTheOwnGroupOrOneAroundItCounts) {
   folder_.WriteLine("proc/self/cgroup", "0::/numoe.slice/numoe-expert-worker@0.service");
   folder_.WriteLine("sys/fs/cgroup/numoe.slice/numoe-expert-worker@0.service/cpu.max", "50000 100000");
   EXPECT_THAT(Bad(), ElementsAre("cpus_exclusive"));
-  EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.50: shared with others"));
+  EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.50: shared with other processes"));
   folder_.WriteLine("sys/fs/cgroup/numoe.slice/cpu.max", "25000 100000");
-  EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.25: shared with others")) << "the least one rules";
+  EXPECT_THAT(Refusal(), HasSubstr("with a quota of 0.25: shared with other processes"))
+      << "the smallest one counts";
   folder_.WriteLine("proc/self/cgroup", "0::/elsewhere");
   EXPECT_THAT(Bad(), IsEmpty());
 }
 
-TEST_F(PinningTest, TheWholeMachineIsEverybodys) {
+TEST_F(PinningTest, TheWholeMachineIsShared) {
   Allow("0-15", "0-1");
   EXPECT_THAT(Bad({.any_nodes = true}), ElementsAre("cpus_exclusive"));
-  EXPECT_THAT(Refusal({.any_nodes = true}), HasSubstr("the whole machine's"));
-  EXPECT_THAT(Refusal({.any_nodes = true}), HasSubstr("promise it with --exclusive-cpus=16"));
-  // Unless it was promised: a virtual machine that is given whole.
+  EXPECT_THAT(Refusal({.any_nodes = true}), HasSubstr("all CPUs of the machine"));
+  EXPECT_THAT(Refusal({.any_nodes = true}), HasSubstr("say so with --exclusive-cpus=16"));
+  // Unless it was promised, as for a virtual machine that is assigned as a whole.
   EXPECT_THAT(Bad({.any_nodes = true, .exclusive_cpus = 16}), IsEmpty());
 }
 
 TEST_F(PinningTest, CpusOfSeveralNodesNeedAllOfThemAskedFor) {
   Allow("2-5", "0-1");
   EXPECT_THAT(Bad(), ElementsAre("cpus_one_node"));
-  EXPECT_THAT(Refusal(), HasSubstr("CPUs lie on nodes 0-1; CPUs of one node for one worker"));
+  EXPECT_THAT(Refusal(), HasSubstr("its CPUs are on nodes 0-1; CPUs of one node for one worker"));
   EXPECT_THAT(Bad({.nodes = {0}}), ElementsAre("cpus_one_node"));
   EXPECT_THAT(Bad({.nodes = {0, 1}}), IsEmpty());
   EXPECT_THAT(Bad({.any_nodes = true}), IsEmpty());
@@ -147,12 +148,12 @@ TEST_F(PinningTest, AnInheritedPolicyForMemoryOfOtherNodesIsWrong) {
 }
 
 TEST(NodeClaimTest, ANodeHasOneWorkerUntilThatIsGone) {
-  constexpr int kNode = 54'321;  // no machine's, so that no worker of this one is in the way
+  constexpr int kNode = 54'321;  // a node that no machine has, so that no real worker is counted
   {
     const absl::StatusOr<NodeClaim> first = NodeClaim::Take({kNode, kNode + 1});
     ASSERT_TRUE(first.ok()) << first.status();
     const absl::StatusOr<NodeClaim> second = NodeClaim::Take({kNode + 1});
-    EXPECT_THAT(std::string(second.status().message()), HasSubstr("another worker lives on node 54322"));
+    EXPECT_THAT(std::string(second.status().message()), HasSubstr("another worker runs on node 54322"));
     EXPECT_TRUE(NodeClaim::Take({kNode + 2}).ok());
   }
   EXPECT_TRUE(NodeClaim::Take({kNode + 1}).ok());

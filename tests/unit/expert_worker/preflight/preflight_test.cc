@@ -30,7 +30,7 @@ class PreflightTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(PreflightTest, NothingIsSaidOfFilesThatAreNotThere) {
+TEST_F(PreflightTest, MissingFilesAreNotReported) {
   EXPECT_THAT(CheckSettings(folder_.path(), true), IsEmpty());
 }
 
@@ -54,7 +54,7 @@ TEST_F(PreflightTest, GoodSettingsAreGood) {
   EXPECT_EQ(CheckSettings(folder_.path(), true).size(), 4u);
 }
 
-TEST_F(PreflightTest, ReservedHugePagesAreToldAndMissingOnesFound) {
+TEST_F(PreflightTest, ReservedHugePagesAreReportedAndMissingOnesFound) {
   const std::string pool = "sys/devices/system/node/node0/hugepages/hugepages-2048kB";
   folder_.WriteLine(pool + "/free_hugepages", "0");
   folder_.WriteLine(pool + "/nr_hugepages", "0");
@@ -67,8 +67,9 @@ TEST_F(PreflightTest, ReservedHugePagesAreToldAndMissingOnesFound) {
     return ToString(CheckReservedPagesFor(folder_.path(), HugePages::k2M, pages << 21, {0}));
   };
   EXPECT_THAT(needs(5), HasSubstr("enough are free"));
-  EXPECT_THAT(needs(6), ::testing::AllOf(HasSubstr("6 pages of 2M are needed, free are 5 of 9 on node 0\n"),
-                                         HasSubstr("echo 10 > ")));
+  EXPECT_THAT(needs(6), ::testing::AllOf(
+                            HasSubstr("6 pages of 2M are needed, but only 5 are free (5 of 9 on node 0)\n"),
+                            HasSubstr("echo 10 > ")));
 }
 
 TEST_F(PreflightTest, BadSettingsAreFoundWithAdvice) {
@@ -99,14 +100,14 @@ TEST_F(PreflightTest, MemoryThatCannotBecomeHugeOrLocalIsFound) {
   }
   folder_.WriteLine("proc/sys/vm/overcommit_memory", "2");
   const std::string bad = Bad();
-  EXPECT_THAT(bad, HasSubstr("making huge pages: "));
+  EXPECT_THAT(bad, HasSubstr("compaction for huge pages: "));
   EXPECT_THAT(bad, HasSubstr("memory of node 1: 8.0 GiB, of which 1.0 free and 2.0 cached files\n"
-                             "       more than half of it is held by others"));
+                             "       more than half of it is used by other processes"));
   EXPECT_THAT(bad, ::testing::Not(HasSubstr("memory of node 0")));
   EXPECT_THAT(bad, HasSubstr("vm.overcommit_memory is 2"));
 }
 
-TEST_F(PreflightTest, SharedMemoryIsNoCachedFile) {
+TEST_F(PreflightTest, SharedMemoryDoesNotCountAsCachedFiles) {
   for (const char* node : {"0", "1"}) {
     const std::string line = std::string("Node ") + node + " ";
     folder_.WriteLine(std::string("sys/devices/system/node/node") + node + "/meminfo",
@@ -115,7 +116,7 @@ TEST_F(PreflightTest, SharedMemoryIsNoCachedFile) {
                           " kB\n" + line + "Active(file):  " + (*node == '0' ? "5242880" : "0") + " kB\n" +
                           line + "SReclaimable:  0 kB");
   }
-  // Files are given up for memory that is bound to a node; shared memory is not.
+  // Cached files are dropped for memory that is bound to a node; shared memory is not.
   const std::string bad = Bad();
   EXPECT_THAT(bad, HasSubstr("memory of node 1: 8.0 GiB, of which 2.0 free and 0.0 cached files"));
   EXPECT_THAT(bad, HasSubstr("shared memory"));
@@ -132,7 +133,7 @@ TEST_F(PreflightTest, AQuotaDeepInTheTreeIsFound) {
   EXPECT_THAT(Bad(), HasSubstr("the cgroup may use 0.50 CPUs on average"));
 }
 
-TEST_F(PreflightTest, AQuotaOfAsManyCpusIsGood) {
+TEST_F(PreflightTest, AQuotaOfAllCpusIsGood) {
   folder_.WriteLine("proc/self/status", "Cpus_allowed_list:\t0-3");
   folder_.WriteLine("sys/fs/cgroup/cpu.max", "400000 100000");
   EXPECT_EQ(Bad(), "");
@@ -147,7 +148,7 @@ TEST_F(PreflightTest, WeightsThatMayBeDemotedAreFound) {
   EXPECT_THAT(Bad(), HasSubstr("/sys/kernel/mm/numa/demotion_enabled is true"));
 }
 
-TEST_F(PreflightTest, MemoryPoliciesAreNotNeededWhereMemoryIsTheNodesOwnAlready) {
+TEST_F(PreflightTest, MemoryPoliciesAreNotNeededIfMemoryIsLocalAnyway) {
   folder_.WriteLine("sys/devices/system/node/node1/cpulist", "4-7");
   folder_.WriteLine("proc/self/status", "Cpus_allowed_list:\t4-5\nMems_allowed_list:\t1");
   const Finding finding = CheckPolicies(folder_.path());
@@ -169,7 +170,7 @@ TEST_F(PreflightTest, LimitsOfTheProcessAreFound) {
   EXPECT_EQ(Bad(), "");
 }
 
-TEST_F(PreflightTest, ASmallSharedMemoryMountIsNoFault) {
+TEST_F(PreflightTest, ASmallSharedMemoryMountIsNotAProblem) {
   std::filesystem::create_directories(std::filesystem::path(folder_.path()) / "dev/shm");
   EXPECT_EQ(Bad(), "");
   EXPECT_THAT(ToString(CheckSettings(folder_.path(), true)), HasSubstr("/dev/shm has "));

@@ -1,4 +1,4 @@
-// What a worker's refusal for want of memory says, and that its reservation is seen by the next process.
+// The error of a worker that lacks memory, and that its reservation is seen by the next process.
 #include "expert_worker/preflight/worker_memory.h"
 
 #include <fstream>
@@ -17,13 +17,13 @@ constexpr uint64_t kGib = 1ull << 30;
 constexpr char kOthers[] =
     "of 31.50 GiB that are free 20.00 GiB are reserved by numoe-coordinator, process 7";
 
-TEST(WorkerMemoryTest, WhatFitsExactlyFits) {
+TEST(WorkerMemoryTest, AnExactFitIsAccepted) {
   const WorkerNeeds needs{.weight_bytes = 8 * kGib};
   EXPECT_TRUE(CheckWorkerMemory(needs, needs.total(), "").ok());
   EXPECT_FALSE(CheckWorkerMemory(needs, needs.total() - 1, "").ok());
 }
 
-TEST(WorkerMemoryTest, ARefusalNamesWhoHasItAndWhatFits) {
+TEST(WorkerMemoryTest, ARefusalNamesTheOtherProcessesAndWhatFits) {
   const absl::Status status =
       CheckWorkerMemory({.weight_bytes = 18 * kGib, .worker_count = 2}, 12 * kGib, kOthers);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
@@ -32,13 +32,13 @@ TEST(WorkerMemoryTest, ARefusalNamesWhoHasItAndWhatFits) {
               HasSubstr("12.00 GiB are available to this process (of 31.50 GiB that are free 20.00 GiB are "
                         "reserved by numoe-coordinator, process 7)"));
   EXPECT_THAT(text, HasSubstr("takes 18.25 GiB: weights 18.00 GiB, buffers 256.0 MiB"));
-  EXPECT_THAT(text, HasSubstr("; end or shrink those named, or "));
+  EXPECT_THAT(text, HasSubstr("; end or shrink the processes named above, or "));
   EXPECT_THAT(text, HasSubstr("--format=int8 or int4"));
   EXPECT_THAT(text, HasSubstr("--worker-count=4 fits here (now 2)"));
   EXPECT_TRUE(CheckWorkerMemory({.weight_bytes = 9 * kGib, .worker_count = 4}, 12 * kGib, kOthers).ok());
 }
 
-TEST(WorkerMemoryTest, WhereNoSliceFitsNoneIsNamed) {
+TEST(WorkerMemoryTest, IfNoSliceFitsNoneIsNamed) {
   for (const uint64_t available : {uint64_t{0}, kWorkerBytesBesideWeights, kWorkerBytesBesideWeights + 1}) {
     const std::string text(CheckWorkerMemory({.weight_bytes = kGib}, available, "").message());
     EXPECT_THAT(text, HasSubstr("; free memory"));
@@ -48,7 +48,7 @@ TEST(WorkerMemoryTest, WhereNoSliceFitsNoneIsNamed) {
   }
 }
 
-TEST(WorkerMemoryTest, EachFlagIsNamedWhereItIsEnough) {
+TEST(WorkerMemoryTest, EachFlagIsNamedIfItIsEnough) {
   constexpr uint64_t kMailbox = uint64_t{448} << 20;
   const WorkerNeeds last{.weight_bytes = 8 * kGib, .worker_count = 64, .mailbox_bytes = kMailbox};
   const auto refusal = [](const WorkerNeeds& needs, uint64_t available) {
@@ -65,7 +65,7 @@ TEST(WorkerMemoryTest, EachFlagIsNamedWhereItIsEnough) {
   EXPECT_THAT(by_count, Not(HasSubstr("--format")));
 }
 
-TEST(WorkerMemoryTest, WhatIsPackedIsPackedAnew) {
+TEST(WorkerMemoryTest, PackedModelsHaveToBePackedAgain) {
   const WorkerNeeds packed{.weight_bytes = 8 * kGib, .packed = true};
   const std::string text(CheckWorkerMemory(packed, 4 * kGib, "").message());
   EXPECT_THAT(text, HasSubstr("pack the model again in a smaller format"));
@@ -85,7 +85,7 @@ TEST(WorkerMemoryTest, WorkersOfOneHostAreComparedTogether) {
   EXPECT_THAT(lacks.advice, HasSubstr("--worker-count=4 fits here (now 2)"));
 }
 
-TEST(WorkerMemoryTest, WhatIsThereIsReservedAndWhatIsNotRefused) {
+TEST(WorkerMemoryTest, AvailableMemoryIsReservedAndMissingMemoryRefused) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "proc");
   std::ofstream(folder.path() / "proc/meminfo") << "MemAvailable: 4194304 kB\n";

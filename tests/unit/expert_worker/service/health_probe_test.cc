@@ -1,4 +1,4 @@
-// A probe of daemons that are not there, do not serve, or come later.
+// A probe of daemons that do not exist, do not serve, or start later.
 #include "expert_worker/service/health_probe.h"
 
 #include "expert_worker/service/health_server.h"
@@ -12,23 +12,23 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-TEST(HealthProbeTest, WhoIsNotThereDoesNotAnswer) {
+TEST(HealthProbeTest, AMissingDaemonDoesNotAnswer) {
   const std::string socket = "unix:" + ::testing::TempDir() + "/numoe-nobody-listens";
   const absl::Status status = HealthProbe(socket).Ask("", milliseconds(200));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(status.ToString(), HasSubstr(socket + " does not answer"));
 }
 
-TEST(HealthProbeTest, WhoDoesNotServeSaysSo) {
+TEST(HealthProbeTest, ADaemonThatDoesNotServeSaysSo) {
   const auto server = HealthServer::Start("127.0.0.1:0");
   ASSERT_TRUE(server.ok()) << server.status();
   const HealthProbe probe("127.0.0.1:" + std::to_string((*server)->port()));
   const absl::Status status = probe.Ask("", std::chrono::minutes(1));
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-  EXPECT_THAT(status.ToString(), HasSubstr("answers that it does not serve"));
+  EXPECT_THAT(status.ToString(), HasSubstr("answers that it is not serving"));
 }
 
-TEST(HealthProbeTest, WhoComesLaterIsFoundByTheSameProbe) {
+TEST(HealthProbeTest, ADaemonThatStartsLaterIsFoundByTheSameProbe) {
   int port = 0;
   {
     const auto server = HealthServer::Start("127.0.0.1:0");
@@ -39,7 +39,7 @@ TEST(HealthProbeTest, WhoComesLaterIsFoundByTheSameProbe) {
   const HealthProbe probe(address);
   EXPECT_FALSE(probe.Ask("live", milliseconds(100)).ok());
   const auto server = HealthServer::Start(address);
-  if (!server.ok()) GTEST_SKIP() << "somebody else took the port: " << server.status();
+  if (!server.ok()) GTEST_SKIP() << "another process took the port: " << server.status();
   EXPECT_TRUE(Becomes([&] { return probe.Ask("live", std::chrono::seconds(1)).ok(); }));
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(60);
 
-TEST(HealthServerTest, ItLivesFromTheStartAndIsReadyWhenItIsTold) {
+TEST(HealthServerTest, ItIsLiveFromTheStartAndReadyWhenItIsSet) {
   const auto server = HealthServer::Start("127.0.0.1:0");
   ASSERT_TRUE(server.ok()) << server.status();
   EXPECT_GT((*server)->port(), 0);
@@ -21,7 +21,7 @@ TEST(HealthServerTest, ItLivesFromTheStartAndIsReadyWhenItIsTold) {
   EXPECT_TRUE(probe.Ask("", kPatience).ok());
   (*server)->Set("worker-1", true);
   EXPECT_TRUE(probe.Ask("worker-1", kPatience).ok());
-  EXPECT_FALSE(probe.Ask("worker-2", kPatience).ok()) << "nobody was told of it";
+  EXPECT_FALSE(probe.Ask("worker-2", kPatience).ok()) << "it was never set";
   (*server)->Set("", false);
   EXPECT_FALSE(probe.Ask("", kPatience).ok());
   EXPECT_TRUE(probe.Ask("live", kPatience).ok());

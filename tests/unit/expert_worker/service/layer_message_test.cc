@@ -1,4 +1,4 @@
-// Layer calls of gRPC: what a peer may write, and what is refused.
+// Layer calls over gRPC: what a peer may write, and what is refused.
 #include "expert_worker/service/layer_message.h"
 
 #include "common/base/limits.h"
@@ -47,7 +47,7 @@ TEST(LayerMessageTest, EveryFieldArrives) {
   EXPECT_EQ(view->tokens, 2);
   EXPECT_EQ(view->experts_per_token, 2);
   EXPECT_EQ(view->deferred_experts, 1);
-  EXPECT_TRUE(view->exact);
+  EXPECT_TRUE(view->batch_invariant);
   EXPECT_THAT(view->hidden, ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(view->experts, ElementsAre(0, 5, kNoExpert, 1));
   EXPECT_THAT(view->weights, ElementsAre(0.5f, 0.25f, 0.0f, 1.0f));

@@ -1,4 +1,4 @@
-// Addresses are refused before a model is loaded, and no file is lost to one.
+// Wrong addresses are refused before a model is loaded, and no file is lost.
 #include "expert_worker/service/listen_address.h"
 
 #include <grp.h>
@@ -23,7 +23,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr gid_t kForeignGroup = 64998;  // that no user of this host is in
+constexpr gid_t kForeignGroup = 64998;  // no user of this host is in this group
 
 std::string Refusal(const std::string& address) {
   const absl::Status status = CheckListenAddress(address);
@@ -46,7 +46,7 @@ struct stat InfoOf(const std::string& path) {
   return info;
 }
 
-TEST(ListenAddressTest, WhatIsNoAddressIsRefused) {
+TEST(ListenAddressTest, TextThatIsNotAnAddressIsRefused) {
   for (const char* address :
        {"nonsense", ":70", "localhost:", "localhost:seventy", "localhost:70000", "unix:"})
     EXPECT_THAT(Refusal(address), HasSubstr("--listen")) << address;
@@ -68,17 +68,17 @@ TEST(ListenAddressTest, ATakenPortIsRefused) {
   close(fd);
 }
 
-// A worker once took the file for a socket that a dead one had left, and removed it.
-TEST(ListenAddressTest, AFileThatIsNoSocketStays) {
+// The file must not be taken for a socket of a dead process and removed.
+TEST(ListenAddressTest, AFileThatIsNotASocketIsKept) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "precious.txt").string();
   std::ofstream(path) << "text";
-  EXPECT_THAT(Refusal("unix:" + path), HasSubstr("is no socket"));
+  EXPECT_THAT(Refusal("unix:" + path), HasSubstr("is not a socket"));
   EXPECT_FALSE(ClearUnixPath(path).ok());
   EXPECT_TRUE(std::filesystem::exists(path));
 }
 
-TEST(ListenAddressTest, ASocketIsTakenOverOnceNobodyServesIt) {
+TEST(ListenAddressTest, ASocketIsReplacedOnceNoProcessServesIt) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "socket").string();
   EXPECT_TRUE(CheckListenAddress("unix:" + path).ok());
@@ -93,7 +93,7 @@ TEST(ListenAddressTest, ASocketIsTakenOverOnceNobodyServesIt) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST(ListenAddressTest, ASharedSocketIsOurUsersAndTheGroupsAndWasNeverAnyElses) {
+TEST(ListenAddressTest, ASharedSocketIsNeverOpenToOthersThanOurUserAndTheGroup) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "socket").string();
   const gid_t group = geteuid() == 0 ? kForeignGroup : getegid();
@@ -102,7 +102,7 @@ TEST(ListenAddressTest, ASharedSocketIsOurUsersAndTheGroupsAndWasNeverAnyElses) 
     const PrivateFiles only_ours;
     close(BindUnix(path));
   }
-  EXPECT_EQ(umask(before), 0u) << "what is made later is as it was";
+  EXPECT_EQ(umask(before), 0u) << "files that are created later have the usual permissions";
   EXPECT_EQ(InfoOf(path).st_mode & 077, 0u);
   const absl::Status shared = ShareSocket(path, group);
   EXPECT_TRUE(shared.ok()) << shared;
@@ -124,7 +124,7 @@ TEST(ListenAddressTest, NothingButASocketIsShared) {
   EXPECT_EQ(InfoOf(file).st_mode, file_mode);
 }
 
-// Before a model is loaded, too, as loading takes minutes.
+// This is checked before a model is loaded, because that takes minutes.
 TEST(ListenAddressTest, AGroupThatWeAreNotInIsRefused) {
   constexpr uid_t kNobody = 65534;
   const TemporaryFolder folder;

@@ -1,5 +1,5 @@
-// The mailbox socket as a peer finds it: who may enter, how many, what becomes of those who leave, and a
-// session whose peer writes what it likes into the segment.
+// The mailbox socket as peers see it: who may connect, how many, what happens when they leave, and a session
+// whose peer writes anything into the segment.
 #include "expert_worker/service/mailbox_server.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ constexpr int64_t kMailboxPatienceMs = 120'000;
 constexpr size_t kMailboxSlotBytes = 1 << 20;
 constexpr uid_t kMailboxNobody = 65534;
 
-// out = hidden. What it is handed has been checked.
+// Computes out = hidden. Its arguments have been checked already.
 class Copies final : public LayerExecutor {
  public:
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
@@ -64,7 +64,8 @@ class MailboxServerTest : public ::testing::Test {
     options.shape = {kMailboxHidden, kMailboxExperts};
     options.experts_per_token = 2;
     if (options.silence_max == MailboxServerOptions{}.silence_max)
-      options.silence_max = std::chrono::hours(24);  // or it would end what the tests expect to end at once
+      options.silence_max =
+          std::chrono::hours(24);  // otherwise it might end sessions before the tests expect it
     options.attach_max = std::chrono::hours(24);
     server_.reset();
     auto server = MailboxServer::Start(executor_, options);
@@ -72,7 +73,7 @@ class MailboxServerTest : public ::testing::Test {
     server_ = *std::move(server);
   }
   FileDescriptor Connect() const { return ConnectTo(server_->socket_name()); }
-  // A whole session, or why there is none.
+  // Returns a complete session, or the reason why there is none.
   absl::StatusOr<std::unique_ptr<MailboxChannel>> Attach() const {
     FileDescriptor socket = Connect();
     auto fd = ReceiveDescriptor(socket.get());
@@ -82,13 +83,13 @@ class MailboxServerTest : public ::testing::Test {
     if (send(socket.get(), &kAttached, 1, MSG_NOSIGNAL) != 1) return absl::UnavailableError("it left");
     return std::make_unique<MailboxChannel>(*std::move(segment), Side::kCoordinator, std::move(socket));
   }
-  // One whose turn comes: others may be on their way out.
+  // Retries, because other sessions may still be ending.
   std::unique_ptr<MailboxChannel> MustAttach() const {
     for (int i = 0; i < kMailboxPatienceMs / 5; ++i) {
       if (auto channel = Attach(); channel.ok()) return *std::move(channel);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    ADD_FAILURE() << "nobody is let in";
+    ADD_FAILURE() << "no session is accepted";
     return nullptr;
   }
   LayerCallView View(uint64_t instance = kMailboxInstance) const {
@@ -126,8 +127,8 @@ TEST_F(MailboxServerTest, ACallIsAnsweredAndOneForAnotherProcessIsRefused) {
   EXPECT_TRUE(Call(*channel, 1).ok());
   const absl::Status refused = Call(*channel, 2, kMailboxInstance + 1);
   EXPECT_THAT(refused.ToString(), AllOf(HasSubstr("code 9"), HasSubstr("feedfacecafebef0"),
-                                        HasSubstr("expected feedfacecafebeef")));
-  EXPECT_EQ(executor_.calls(), 1u) << "what is refused is not computed";
+                                        HasSubstr("this is worker process feedfacecafebeef")));
+  EXPECT_EQ(executor_.calls(), 1u) << "a refused call is not computed";
   EXPECT_TRUE(Call(*channel, 3).ok());
 }
 
@@ -139,9 +140,10 @@ TEST_F(MailboxServerTest, SessionsAreBoundedAndThoseThatLeaveAreReplaced) {
     ASSERT_TRUE(AwaitSessions(limits::kMailboxSessionsMax));
     const absl::Status refused = Attach().status();
     EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
-    EXPECT_TRUE(Call(*attached.back(), 1).ok()) << "who is in is served";
+    EXPECT_TRUE(Call(*attached.back(), 1).ok()) << "existing sessions are served";
   }
-  ASSERT_TRUE(AwaitSessions(limits::kMailboxSessionsMax - 1)) << "closed before it attached: given up";
+  ASSERT_TRUE(AwaitSessions(limits::kMailboxSessionsMax - 1))
+      << "a session that was closed before it attached has ended";
   EXPECT_TRUE(Call(*MustAttach(), 1).ok());
   attached.clear();
   EXPECT_TRUE(AwaitSessions(0));
@@ -164,7 +166,7 @@ TEST_F(MailboxServerTest, ASessionEndsWithItsConnectionWhateverItWrote) {
   EXPECT_TRUE(AwaitSessions(0));
 }
 
-// Its socket is connected, and nobody at the other end moves.
+// Its socket is connected, and the process at the other end is stopped.
 TEST_F(MailboxServerTest, ASilentCoordinatorsSessionEndsAndOneThatGivesSignsOfLifeDoesNot) {
   Start({.silence_max = std::chrono::seconds(2)});
   std::atomic<bool> stop{false};
@@ -172,7 +174,7 @@ TEST_F(MailboxServerTest, ASilentCoordinatorsSessionEndsAndOneThatGivesSignsOfLi
   std::thread signs([&] {
     while (!stop.load()) {
       server_->NoteSign(noted->segment().session());
-      server_->NoteSign(noted->segment().session() + 1);  // nobody's
+      server_->NoteSign(noted->segment().session() + 1);  // no session has this number
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
@@ -185,7 +187,7 @@ TEST_F(MailboxServerTest, ASilentCoordinatorsSessionEndsAndOneThatGivesSignsOfLi
   EXPECT_TRUE(AwaitSessions(0));
 }
 
-TEST_F(MailboxServerTest, WhatBothHaveMappedIsNotMappedAnewNorGivenUp) {
+TEST_F(MailboxServerTest, AMappedSegmentCannotBeMappedAgainOrFreed) {
   const auto channel = MustAttach();
   ASSERT_TRUE(Call(*channel, 1).ok());  // so it has attached
   const int fd = channel->segment().fd();
@@ -197,7 +199,7 @@ TEST_F(MailboxServerTest, WhatBothHaveMappedIsNotMappedAnewNorGivenUp) {
   EXPECT_TRUE(Call(*channel, 2).ok()) << "both still write";
 }
 
-TEST_F(MailboxServerTest, WhatNobodyAskedForEndsTheSession) {
+TEST_F(MailboxServerTest, AnUnexpectedByteEndsTheSession) {
   const FileDescriptor socket = Connect();
   ASSERT_TRUE(ReceiveDescriptor(socket.get()).ok());
   ASSERT_EQ(write(socket.get(), "x", 1), 1);
@@ -206,8 +208,8 @@ TEST_F(MailboxServerTest, WhatNobodyAskedForEndsTheSession) {
   EXPECT_LE(read(socket.get(), &byte, 1), 0) << "it was closed";
 }
 
-// Every byte of the segment, again and again, while calls go on in another session.
-TEST_F(MailboxServerTest, GarbageInTheWordsHarmsNobodyElse) {
+// Overwrites every byte of the segment again and again, while calls continue in another session.
+TEST_F(MailboxServerTest, GarbageInTheWordsDoesNotHarmOtherSessions) {
   std::mt19937 random(11);
   const auto other = MustAttach();
   for (int round = 0; round < 200; ++round) {
@@ -222,7 +224,7 @@ TEST_F(MailboxServerTest, GarbageInTheWordsHarmsNobodyElse) {
   }
 }
 
-TEST_F(MailboxServerTest, WeightsGoToWhoAsksAndOnlyToBeRead) {
+TEST_F(MailboxServerTest, WeightsAreSentOnRequestAndOnlyForReading) {
   const NodeMemory memory = *NodeMemory::Allocate(1 << 21, {.shared = true});
   ASSERT_TRUE(memory.SealContent().ok());
   Start({.experts_fd = memory.fd()});
@@ -237,7 +239,8 @@ TEST_F(MailboxServerTest, WeightsGoToWhoAsksAndOnlyToBeRead) {
   EXPECT_FALSE(ReceiveDescriptor(socket.get()).ok()) << "they are asked for once";
 }
 
-// Exit status of a process of another user that asks for a segment: 0 it got one, 1 it was refused.
+// Returns the exit status of a process of another user that asks for a segment: 0 if it got one, 1 if it was
+// refused.
 int AskAsNobody(const std::string& name, std::optional<gid_t> group) {
   const pid_t child = fork();
   if (child == 0) {

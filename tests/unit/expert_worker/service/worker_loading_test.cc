@@ -1,4 +1,4 @@
-// A worker's address while its weights load, and from when they are there.
+// A worker's address while its weights are loaded, and afterwards.
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 

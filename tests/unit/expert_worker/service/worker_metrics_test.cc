@@ -1,4 +1,5 @@
-// What a worker tells of its experts, as metrics (per layer) and through the control service (every one).
+// What a worker reports about its experts, as metrics (for each layer) and through the control service (for
+// each expert).
 #include "expert_worker/service/worker_metrics.h"
 
 #include <grpcpp/grpcpp.h>
@@ -27,7 +28,7 @@ using ::testing::Not;
 class WorkerMetricsTest : public ::testing::Test {
  protected:
   WorkerMetricsTest() { Load(/*own=*/true); }
-  // `own`: the CPUs are this worker's and no coordinator's.
+  // `own`: the CPUs belong to this worker and not to a coordinator.
   void Load(bool own) {
     const auto checkpoint = OpenCheckpoint(TinyTensors(MatrixFormat::kBF16), folder_);
     absl::StatusOr<Placement> home = FindHome({.threads = 1});
@@ -81,7 +82,7 @@ TEST_F(WorkerMetricsTest, MetricsSumUpByLayer) {
     const size_t hottest = text.find("numoe_expert_hottest_ratio{layer=\"1\"} ");
     ASSERT_NE(hottest, std::string::npos);
     EXPECT_NEAR(std::stod(text.substr(text.find(' ', hottest))), 0.5, 1e-6)
-        << "4 of 8, and all of them fresh";
+        << "4 of 8, and none of them has decayed";
     EXPECT_THAT(text, HasSubstr("numoe_expert_calls_failed_total 0\n"));
   }
   // Each call needed two experts; a slice of all has every expert of the one MoE layer.
@@ -97,9 +98,9 @@ TEST_F(WorkerMetricsTest, MetricsSumUpByLayer) {
               HasSubstr("numoe_load_bytes_done " + std::to_string(progress_.bytes_total()) + "\n"));
 }
 
-TEST_F(WorkerMetricsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
+TEST_F(WorkerMetricsTest, ThePlacementOfMemoryIsAbsentUntilItIsKnown) {
   Metrics metrics(MetricOwner::kWorker);
-  PlaceMetrics places(metrics);
+  PlacementMetrics places(metrics);
   const auto samples = [&] {
     std::vector<std::string> names;
     std::istringstream text(metrics.Serialise());
@@ -129,7 +130,7 @@ TEST_F(WorkerMetricsTest, ThePlaceOfMemoryIsAbsentUntilItIsKnown) {
 
 TEST_F(WorkerMetricsTest, TheShareOfHugePagesIsAbsentUntilItIsKnown) {
   Metrics metrics(MetricOwner::kWorker);
-  PlaceMetrics places(metrics);
+  PlacementMetrics places(metrics);
   ExportExecutor(metrics, *executor_);
   const std::string series = "\nnumoe_weights_huge_page_ratio ";
   EXPECT_THAT(metrics.Serialise(), Not(HasSubstr(series))) << "0 would mean that there are none";
@@ -138,7 +139,7 @@ TEST_F(WorkerMetricsTest, TheShareOfHugePagesIsAbsentUntilItIsKnown) {
   EXPECT_EQ(metrics.Serialise().find(series) != std::string::npos, known);
 }
 
-TEST_F(WorkerMetricsTest, WhoCallsIsBoundAndCounted) {
+TEST_F(WorkerMetricsTest, TheCallingThreadIsBoundAndCounted) {
   std::thread([&] {
     ASSERT_TRUE(executor_->Stats().pinned);
     const ScopedCaller caller(&executor_->Callers());
@@ -147,9 +148,9 @@ TEST_F(WorkerMetricsTest, WhoCallsIsBoundAndCounted) {
   }).join();
 }
 
-// As of a desktop: every other CPU has a thread of the worker, so the coordinator tends to be on the first
+// Like on a desktop: every other CPU has a thread of the worker, so the coordinator tends to be on the first
 // one.
-TEST_F(WorkerMetricsTest, WhoCallsEvadesTheCoordinatorOnCpusThatAreItsToo) {
+TEST_F(WorkerMetricsTest, TheCallingThreadAvoidsTheCoordinatorOnSharedCpus) {
   Load(/*own=*/false);
   std::vector<int> cpus = FindHome({.threads = 1})->node_cpus;
   std::sort(cpus.begin(), cpus.end());

@@ -1,4 +1,4 @@
-// The gRPC service as a stranger finds it: what it refuses, and what it costs to ask.
+// The gRPC service as a stranger sees it: what it refuses, and what calls cost it.
 #include "expert_worker/service/worker_service.h"
 
 #include <grpcpp/grpcpp.h>
@@ -82,7 +82,7 @@ class WorkerServiceTest : public ::testing::Test {
   std::unique_ptr<v1::ExpertWorker::Stub> stub_;
 };
 
-TEST_F(WorkerServiceTest, ADrainIsForThoseWhoHaveShownWhoTheyAre) {
+TEST_F(WorkerServiceTest, OnlyAuthenticatedClientsMayDrain) {
   const auto drain = [&] {
     grpc::ClientContext context;
     v1::DrainReply reply;
@@ -101,7 +101,7 @@ TEST_F(WorkerServiceTest, ADrainIsForThoseWhoHaveShownWhoTheyAre) {
   EXPECT_EQ(stub_->Handshake(&context, {}, &reply).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(WorkerServiceTest, ASocketFileIsTheSharedMemoryGroupsTooAndNobodyElses) {
+TEST_F(WorkerServiceTest, ASocketFileIsOpenToTheSharedMemoryGroupAndNoOther) {
   const gid_t group = geteuid() == 0 ? 64998 : getegid();
   const std::string path = UnixAddress().substr(std::string("unix:").size());
   const mode_t before = umask(0);
@@ -128,7 +128,7 @@ TEST_F(WorkerServiceTest, ACallForAnotherProcessAtThisAddressIsRefused) {
   ASSERT_TRUE(stream->Write(OneToken(before)));
   ASSERT_TRUE(stream->Read(&reply));
   EXPECT_EQ(reply.status_code(), static_cast<int>(grpc::StatusCode::FAILED_PRECONDITION));
-  EXPECT_THAT(reply.status_message(), HasSubstr("connect to it anew"));
+  EXPECT_THAT(reply.status_message(), HasSubstr("connect to it again"));
   EXPECT_EQ(service_->Stats().calls, 0u);
   ASSERT_TRUE(stream->Write(OneToken(now)));
   ASSERT_TRUE(stream->Read(&reply));
@@ -186,7 +186,7 @@ TEST_F(WorkerServiceTest, ACoordinatorsNameInTheLogIsShortAndPrintable) {
   EXPECT_LT(log.size(), 1000u);
 }
 
-// A coordinator's connection that takes in no byte of an answer, as HTTP/2 has it: SETTINGS with a window of
+// A coordinator's connection that reads no byte of an answer, in terms of HTTP/2: SETTINGS with a window of
 // 0.
 std::string FrameOf(char type, char flags, char stream, const std::string& content) {
   const auto size = static_cast<char>(content.size());  // all are short
@@ -196,7 +196,7 @@ std::string HeaderOf(const std::string& name, const std::string& value) {
   return std::string{0, static_cast<char>(name.size())} + name + static_cast<char>(value.size()) + value;
 }
 
-TEST_F(WorkerServiceTest, WhoTakesNoAnswersHoldsNoThreadThatOthersNeed) {
+TEST_F(WorkerServiceTest, AClientThatReadsNoAnswersHoldsNoThread) {
   Serve("127.0.0.1:0");
   const std::string& address = service_->address();
   const sockaddr_in place{
@@ -233,8 +233,8 @@ TEST_F(WorkerServiceTest, WhoTakesNoAnswersHoldsNoThreadThatOthersNeed) {
   stream->Finish();
 }
 
-// A megabyte that becomes a gigabyte is not unpacked.
-TEST_F(WorkerServiceTest, CompressedMessagesAreNotTaken) {
+// A megabyte that becomes a gigabyte is not decompressed.
+TEST_F(WorkerServiceTest, CompressedMessagesAreRefused) {
   Serve("127.0.0.1:0");
   grpc::ClientContext context;
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);

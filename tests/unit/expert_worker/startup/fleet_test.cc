@@ -1,4 +1,4 @@
-// The fleet that flags ask for, on machines that this one is not.
+// The fleet that a supervisor's flags ask for, on synthetic machines.
 #include "expert_worker/startup/fleet.h"
 
 #include "gmock/gmock.h"
@@ -19,7 +19,7 @@ absl::StatusOr<FleetPlan> PlanOf(std::vector<std::string> words, const std::stri
   return PlanFleetFor(OptionsOf(std::move(words)), machine.value_or(Topology{}));
 }
 
-TEST(FleetTest, ItHasAWorkerForEachNodeOrSocket) {
+TEST(FleetTest, AFleetHasOneWorkerForEachNodeOrSocket) {
   const auto nodes = PlanOf({}), sockets = PlanOf({"--worker-per", "package"});
   ASSERT_TRUE(nodes.ok() && sockets.ok());
   EXPECT_EQ(nodes->workers.size(), 4u);
@@ -28,7 +28,7 @@ TEST(FleetTest, ItHasAWorkerForEachNodeOrSocket) {
   EXPECT_EQ(sockets->worker_count, 2);
 }
 
-TEST(FleetTest, ASetOfSeveralHostsIsToldItsSlices) {
+TEST(FleetTest, FlagsGiveTheSlicesOfOneHostAmongSeveral) {
   const auto plan = PlanOf({"--worker-count", "8", "--worker-index", "4", "--metrics-port", "7000"});
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->worker_count, 8);
@@ -37,20 +37,20 @@ TEST(FleetTest, ASetOfSeveralHostsIsToldItsSlices) {
   EXPECT_EQ(plan->workers.back().metrics_port, 7003);
 }
 
-TEST(FleetTest, RequiredPinningLeavesNoTwoWorkersOnOneHome) {
+TEST(FleetTest, RequiredPinningRefusesTwoWorkersOnOneHome) {
   EXPECT_TRUE(PlanOf({"--local-workers", "6", "--worker-count", "6"}).ok());
   const auto refused = PlanOf({"--local-workers", "6", "--worker-count", "6", "--pinning", "required"});
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
 }
 
-TEST(FleetTest, WorkersThatSpeakTlsAreAskedInPrivate) {
+TEST(FleetTest, TheHealthOfWorkersWithTlsHasASecretAddress) {
   constexpr const char* kPort = "127.0.0.1:7070";
   const std::vector<std::string> tls = {"--ssl-certfile", "c", "--ssl-keyfile", "k", "--ssl-ca-certs", "a"};
   const auto plain = PlanOf({}, kPort), first = PlanOf(tls, kPort), second = PlanOf(tls, kPort);
   ASSERT_TRUE(plain.ok() && first.ok() && second.ok());
   EXPECT_EQ(plain->workers[0].health, "none");
   EXPECT_THAT(first->workers[0].health, HasSubstr("unix-abstract:numoe-health-"));
-  EXPECT_NE(first->workers[0].health, second->workers[0].health) << "nobody guesses it";
+  EXPECT_NE(first->workers[0].health, second->workers[0].health) << "the address cannot be guessed";
 }
 
 }  // namespace

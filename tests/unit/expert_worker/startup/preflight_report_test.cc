@@ -1,4 +1,4 @@
-// What --preflight says of a machine, with and without a model.
+// What --preflight reports about a machine, with and without a model.
 #include "expert_worker/startup/preflight_report.h"
 
 #include "gmock/gmock.h"
@@ -20,7 +20,7 @@ std::string ReportOf(std::vector<std::string> words) {
   return report->text;
 }
 
-TEST(PreflightReportTest, MemoryIsLookedAtForAModelOnly) {
+TEST(PreflightReportTest, MemoryIsCheckedOnlyForAModel) {
   const TemporaryFolder folder;
   const std::string reservations = (folder.path() / "reservations").string();
   EXPECT_THAT(ReportOf({}), Not(HasSubstr("available")));
@@ -28,9 +28,9 @@ TEST(PreflightReportTest, MemoryIsLookedAtForAModelOnly) {
               HasSubstr("available"));
 }
 
-TEST(PreflightReportTest, ErrorsOfTheModelAreErrors) {
+TEST(PreflightReportTest, AMissingModelIsAnError) {
   WorkerOptions options = OptionsOf({"--preflight", "--model", "."});
-  options.model = "/nonexistent";  // gone since the flags were read
+  options.model = "/nonexistent";  // as if it was deleted after the flags were read
   const auto report = ReportPreflight(options);
   EXPECT_THAT(std::string(report.status().message()), HasSubstr("/nonexistent"));
 }

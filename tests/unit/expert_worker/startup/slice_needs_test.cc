@@ -1,4 +1,4 @@
-// What is told of a slice before it is loaded is what an executor takes that loads it.
+// The memory that is computed before a slice is loaded is the memory that an executor takes when it loads it.
 #include "expert_worker/startup/slice_needs.h"
 
 #include "gmock/gmock.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kTinyChat = "tests/golden/data/tiny-chat";
 
-TEST(SliceNeedsTest, TheWeightsOfEverySliceAreThoseThatAreLoaded) {
+TEST(SliceNeedsTest, LoadingASliceTakesTheComputedMemory) {
   for (const std::string format : {"auto", "int8"}) {
     for (const int workers : {1, 2}) {
       const WorkerOptions options =
@@ -32,14 +32,14 @@ TEST(SliceNeedsTest, TheWeightsOfEverySliceAreThoseThatAreLoaded) {
   }
 }
 
-TEST(SliceNeedsTest, ReservedHugePagesTakeNoFreeMemory) {
+TEST(SliceNeedsTest, WeightsInReservedHugePagesTakeNoFreeMemory) {
   const auto planned = PlanSliceBytes(OptionsOf({"--model", kTinyChat, "--hugepages", "2M"}));
   ASSERT_TRUE(planned.ok()) << planned.status();
   EXPECT_GT(planned->weights, 0u);
   EXPECT_EQ(planned->of_free_memory, 0u);
 }
 
-TEST(SliceNeedsTest, AMailboxHoldsTheLargestCallAndIsLeftOutWithoutSharedMemory) {
+TEST(SliceNeedsTest, MailboxesFitTheLargestCallAndCountOnlyWithSharedMemory) {
   const absl::StatusOr<ModelConfig> config = ReadConfigOf(kTinyChat);
   ASSERT_TRUE(config.ok()) << config.status();
   const uint64_t mailbox = MailboxBytes(*config);
@@ -56,9 +56,9 @@ TEST(SliceNeedsTest, AMailboxHoldsTheLargestCallAndIsLeftOutWithoutSharedMemory)
   EXPECT_FALSE(with->packed);
 }
 
-TEST(SliceNeedsTest, WhatIsMissingIsNamed) {
+TEST(SliceNeedsTest, TheErrorNamesAMissingModel) {
   WorkerOptions options = OptionsOf({"--model", "."});
-  options.model = "/nonexistent";  // gone since the flags were read
+  options.model = "/nonexistent";  // as if it was deleted after the flags were read
   const absl::Status status = PlanSliceBytes(options).status();
   EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("/nonexistent"));
 }

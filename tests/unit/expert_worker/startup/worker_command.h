@@ -1,7 +1,6 @@
-// Reads a worker's options from words, as main does: for the tests of this room.
+// Reads a worker's options from the words of a command line, as main does, for the tests of this room.
 //
-// A word of the command line each; the environment's NUMOE_ variables count as they do for the program. One
-// thread at a time.
+// NUMOE_ variables of the environment have the same effect as for the program. One thread at a time.
 #pragma once
 
 #include <string>
@@ -14,6 +13,7 @@
 
 namespace numoe::worker {
 
+/// Returns what ReadWorkerOptions returns for these words after the program's name.
 inline absl::StatusOr<WorkerCommand> ReadWords(std::vector<std::string> words) {
   words.insert(words.begin(), "numoe-expert-worker");
   std::vector<char*> argv;
@@ -21,7 +21,7 @@ inline absl::StatusOr<WorkerCommand> ReadWords(std::vector<std::string> words) {
   return ReadWorkerOptions(static_cast<int>(argv.size()), argv.data());
 }
 
-/// REQUIRES: the words make options.
+/// Returns the options. REQUIRES: the words are neither wrong nor --help, --version or --probe.
 inline WorkerOptions OptionsOf(std::vector<std::string> words) {
   absl::StatusOr<WorkerCommand> command = ReadWords(std::move(words));
   EXPECT_TRUE(command.ok()) << command.status();

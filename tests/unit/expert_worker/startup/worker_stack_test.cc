@@ -1,4 +1,4 @@
-// A worker as it is started and ended: what it opens, what it gives back, and that it can be started again.
+// The start and the end of a worker: what it opens, what it releases, and that it can be started again.
 #include "expert_worker/startup/worker_stack.h"
 
 #include <filesystem>
@@ -36,7 +36,7 @@ class WorkerStackTest : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-TEST_F(WorkerStackTest, ServesUntilItIsDestroyedAndLeavesNothingBehind) {
+TEST_F(WorkerStackTest, AWorkerServesUntilItIsDestroyedAndLeavesNothingBehind) {
   for (int start = 0; start < 2; ++start) {
     auto worker = WorkerStack::Create(Options());
     ASSERT_TRUE(worker.ok()) << worker.status();
@@ -49,7 +49,7 @@ TEST_F(WorkerStackTest, ServesUntilItIsDestroyedAndLeavesNothingBehind) {
   }
 }
 
-TEST_F(WorkerStackTest, ASignalEndsIt) {
+TEST_F(WorkerStackTest, ASignalEndsAWorker) {
   const auto worker = WorkerStack::Create(Options());
   ASSERT_TRUE(worker.ok()) << worker.status();
   const AwaitedSignal signal;
@@ -58,7 +58,7 @@ TEST_F(WorkerStackTest, ASignalEndsIt) {
   EXPECT_TRUE(absl::IsUnavailable(health)) << health;
 }
 
-TEST_F(WorkerStackTest, AStartThatFailsHalfwayEndsWhatItHasBegun) {
+TEST_F(WorkerStackTest, AFailedStartReleasesWhatItHasOpened) {
   const auto failed = WorkerStack::Create(Options({"--health-listen", "127.0.0.1:0", "--worker-index", "5"}));
   EXPECT_THAT(std::string(failed.status().message()), HasSubstr("--worker-index=5"));
   WorkerOptions nowhere = Options();

@@ -1,4 +1,4 @@
-// Plans over machines that this one is not: every slice has a place, every CPU at most one owner.
+// Plans for made-up machines: every slice has a place, and every CPU at most one owner.
 #include "expert_worker/supervisor/fleet_plan.h"
 
 #include <set>
@@ -9,9 +9,12 @@
 namespace numoe::worker {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 constexpr const char* kTwoSockets = "pack:2 numa:1 core:4 pu:1";
 constexpr const char* kThreeClusters = "pack:2 numa:3 core:2 pu:2";
@@ -126,7 +129,7 @@ TEST(FleetPlanTest, WhatDoesNotFitIsNamed) {
     EXPECT_THAT(Refusal(kTwoSockets, {.listen = listen}), HasSubstr("--listen=")) << listen;
 }
 
-TEST(FleetPlanTest, AWorkerIsToldWhatTheSupervisorDecidesAndTheRestAsGiven) {
+TEST(FleetPlanTest, AWorkerGetsTheSupervisorsDecisionsAndTheOtherFlagsAsGiven) {
   const FleetPlan plan = Plan(kTwoSockets, {.metrics_port = 9090});
   EXPECT_THAT(WorkerArguments({"--supervise", "--model", "/m", "--listen", "unix:/run/m", "--listen=unix:/x",
                                "--health-listen=0.0.0.0:8081", "--local-workers", "2", "--threads", "3"},
@@ -136,7 +139,15 @@ TEST(FleetPlanTest, AWorkerIsToldWhatTheSupervisorDecidesAndTheRestAsGiven) {
                           "--health-listen=none", "--numa-nodes=1", "--exclusive-cpus=4"));
 }
 
-TEST(FleetPlanTest, WorkersThatSpeakTlsAreAskedElsewhere) {
+TEST(FleetPlanTest, FlagsWithUnderscoresAreTheSupervisorsAsWell) {
+  const FleetPlan plan = Plan(kTwoSockets, {.listen = "unix:/run/m", .metrics_port = 9090});
+  EXPECT_THAT(WorkerArguments({"--supervise", "--worker_per", "package", "--hung_after_ms=5", "-t", "3"},
+                              plan, plan.workers[0]),
+              AllOf(Contains("-t"), Contains("3"), Not(Contains("--worker_per")), Not(Contains("package")),
+                    Not(Contains("--hung_after_ms=5"))));
+}
+
+TEST(FleetPlanTest, WorkersWithTlsAreAskedAtAnotherAddress) {
   const FleetPlan plan = Plan(kTwoSockets, {.listen = "0.0.0.0:7070", .health = "unix-abstract:h-"});
   EXPECT_EQ(plan.workers[1].health, "unix-abstract:h-1");
   EXPECT_THAT(WorkerArguments({"--supervise", "--ssl-certfile", "/c", "--health-listen", "0.0.0.0:8081"},

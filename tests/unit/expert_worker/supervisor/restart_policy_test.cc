@@ -1,4 +1,4 @@
-// Restarts: bounded before a worker was ever ready, at growing and bounded distances afterwards.
+// Restarts: a limited number before a worker was ever ready, and with growing, bounded delays afterwards.
 #include "expert_worker/supervisor/restart_policy.h"
 
 #include "gtest/gtest.h"
@@ -19,7 +19,7 @@ TEST(RestartPolicyTest, AWorkerThatNeverStartsIsGivenUp) {
   EXPECT_EQ(policy.OnEnd(std::nullopt), std::nullopt);
 }
 
-TEST(RestartPolicyTest, OneThatWasReadyIsStartedForEver) {
+TEST(RestartPolicyTest, AWorkerThatWasReadyIsAlwaysRestarted) {
   RestartPolicy policy(kRestartLimits);
   for (const int expected : {100, 200, 400, 500, 500, 500, 500})
     EXPECT_EQ(policy.OnEnd(milliseconds(20)), milliseconds(expected));
@@ -35,12 +35,12 @@ TEST(RestartPolicyTest, HavingBeenReadyForgivesFailedStartsAndHavingLivedForgive
     EXPECT_EQ(policy.OnEnd(std::nullopt), milliseconds(expected)) << "the others serve meanwhile";
 }
 
-TEST(RestartPolicyTest, ARefusalForGoodCountsOnlyBeforeItWasEverReady) {
+TEST(RestartPolicyTest, APermanentFailureCountsOnlyBeforeItWasEverReady) {
   RestartPolicy policy(kRestartLimits);
-  EXPECT_EQ(policy.OnEnd(std::nullopt, /*for_good=*/true), std::nullopt);
+  EXPECT_EQ(policy.OnEnd(std::nullopt, /*permanent=*/true), std::nullopt);
   RestartPolicy served(kRestartLimits);
   EXPECT_EQ(served.OnEnd(milliseconds(20)), milliseconds(100));
-  EXPECT_EQ(served.OnEnd(std::nullopt, /*for_good=*/true), milliseconds(200));
+  EXPECT_EQ(served.OnEnd(std::nullopt, /*permanent=*/true), milliseconds(200));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Supervision of shells that stand in for workers, and of health ports that the test serves in their place.
+// Supervises shell scripts instead of workers, and health ports that the test serves for them.
 #include "expert_worker/supervisor/supervisor.h"
 
 #include <sys/prctl.h>
@@ -58,7 +58,7 @@ class SupervisorTest : public ::testing::Test {
     for (std::string line; std::getline(file, line);) lines.push_back(line);
     return lines;
   }
-  // Until `done`; a test that waits in vain fails, however slow the machine.
+  // Waits until `done`. A test that waits in vain fails, however slow the machine is.
   static void Await(const char* what, const std::function<bool()>& done) {
     for (int i = 0; i < 3'000; ++i) {
       if (done()) return;
@@ -66,7 +66,7 @@ class SupervisorTest : public ::testing::Test {
     }
     ADD_FAILURE() << "not within 30 s: " << what;
   }
-  // Does `work` beside Run, then ends it.
+  // Does `work` while Run runs, then ends it.
   std::thread Beside(std::function<void()> work) {
     return std::thread([work = std::move(work)] {
       work();
@@ -82,14 +82,14 @@ class SupervisorTest : public ::testing::Test {
 constexpr const char* kServe =
     "echo $$ >> started; trap 'echo $1 >> drained; exit 0' TERM; while :; do sleep 0.02; done";
 
-TEST_F(SupervisorTest, AWorkerThatCannotStartEndsItWithItsOwnWords) {
+TEST_F(SupervisorTest, AWorkerThatCannotStartEndsItWithItsReport) {
   const absl::Status status =
       Run(1, "echo x >> tries; printf 'no such model' > /proc/self/fd/$NUMOE_SUPERVISOR_PIPE; exit 2");
   EXPECT_EQ(status.message(), "worker 0 could not be started in 3 tries: exit code 2: no such model");
   EXPECT_EQ(Lines("tries").size(), 3u);
 }
 
-TEST_F(SupervisorTest, AWorkerThatRefusesForGoodIsNotStartedAgain) {
+TEST_F(SupervisorTest, AWorkerThatFailedPermanentlyIsNotStartedAgain) {
   const absl::Status status = Run(
       1,
       "echo x >> tries; printf 'final\\n64 over 4 workers' > /proc/self/fd/$NUMOE_SUPERVISOR_PIPE; exit 2");
@@ -97,9 +97,9 @@ TEST_F(SupervisorTest, AWorkerThatRefusesForGoodIsNotStartedAgain) {
   EXPECT_EQ(Lines("tries").size(), 1u);
 }
 
-// It served, lost its place for a while (memory that another one took, a CPU that is offline), and finds it
-// again.
-TEST_F(SupervisorTest, ARefusalOfOneThatHasServedEndsNobody) {
+// It served, failed to start for a while (because of memory that another process took, or a CPU that is
+// offline), and starts again later.
+TEST_F(SupervisorTest, APermanentFailureAfterServingEndsNoOtherWorker) {
   const auto worker = HealthServer::Start("unix:" + Path("0.sock"));
   const auto health = HealthServer::Start("127.0.0.1:0");
   ASSERT_TRUE(worker.ok() && health.ok());
@@ -132,14 +132,14 @@ TEST_F(SupervisorTest, TheOthersDrainWhenOneCannotStart) {
   EXPECT_THAT(Lines("drained"), ::testing::ElementsAre("--worker-index=1"));
 }
 
-TEST_F(SupervisorTest, SigtermIsPassedOnAndWaitedFor) {
+TEST_F(SupervisorTest, SigtermIsForwardedAndTheWorkersAreWaitedFor) {
   std::thread end = Beside([&] { Await("both run", [&] { return Lines("started").size() == 2; }); });
   EXPECT_TRUE(Run(2, kServe).ok());
   end.join();
   EXPECT_EQ(Lines("drained").size(), 2u);
 }
 
-TEST_F(SupervisorTest, WhoDoesNotEndInTimeIsKilled) {
+TEST_F(SupervisorTest, AWorkerThatDoesNotEndInTimeIsKilled) {
   std::thread end = Beside([&] { Await("it runs", [&] { return Lines("started").size() == 1; }); });
   EXPECT_TRUE(
       Run(1, "trap '' TERM; echo x >> started; while :; do sleep 0.02; done", nullptr, milliseconds(100))
@@ -148,7 +148,7 @@ TEST_F(SupervisorTest, WhoDoesNotEndInTimeIsKilled) {
 }
 
 TEST_F(SupervisorTest, OrphansAreReaped) {
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // as process 1 is
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // like process 1
   std::thread end = Beside([&] {
     Await("the orphan has ended", [&] {
       const std::vector<std::string> orphan = Lines("orphan");
@@ -199,7 +199,7 @@ TEST_F(SupervisorTest, ReadyIsWhatAllWorkersSayAndADeadOneComesBack) {
 }
 
 TEST_F(SupervisorTest, AStoppedWorkerThatHasServedIsKilledAndComesBack) {
-  hangs_ = {.serving = milliseconds(300), .look = milliseconds(50)};
+  hangs_ = {.serving = milliseconds(300), .check_interval = milliseconds(50)};
   const auto worker = HealthServer::Start("unix:" + Path("0.sock"));
   const auto health = HealthServer::Start("127.0.0.1:0");
   ASSERT_TRUE(worker.ok() && health.ok());
@@ -223,8 +223,8 @@ TEST_F(SupervisorTest, AStoppedWorkerThatHasServedIsKilledAndComesBack) {
 }
 
 TEST_F(SupervisorTest, ALoadThatMovesIsNeverKilledAndOneThatStopsIs) {
-  hangs_ = {.loading = milliseconds(2'500), .look = milliseconds(50)};
-  // Twice as long as what a silent one may take; then it stops itself.
+  hangs_ = {.loading = milliseconds(2'500), .check_interval = milliseconds(50)};
+  // Twice as long as a silent worker may take; then it stops itself.
   const std::string load =
       "if [ ! -e loaded ]; then i=0; while [ $i -lt 50 ]; do i=$((i + 1)); sleep 0.1; "
       "echo \"progress $i\" > /proc/self/fd/$NUMOE_SUPERVISOR_PIPE; done; echo $$ > loaded; kill -STOP $$; "
@@ -238,7 +238,7 @@ TEST_F(SupervisorTest, ALoadThatMovesIsNeverKilledAndOneThatStopsIs) {
 }
 
 TEST_F(SupervisorTest, OneThatNeverMovesEndsItWithTheReason) {
-  hangs_ = {.loading = milliseconds(200), .look = milliseconds(20)};
+  hangs_ = {.loading = milliseconds(200), .check_interval = milliseconds(20)};
   const absl::Status status = Run(1, "echo $NUMOE_SUPERVISOR_HUNG >> hung; kill -STOP $$");
   EXPECT_EQ(status.message(), "worker 0 could not be started in 3 tries: signal 9 (Killed), because it hung");
   EXPECT_THAT(Lines("hung"), ::testing::ElementsAre("0", "1", "2"));

@@ -9,8 +9,8 @@ namespace {
 constexpr int kWarps = kGroupedTileKeys / kCacheBlockTokens;
 constexpr int kThreads = kWarps * 32;
 constexpr int kStages = 2;
-constexpr int kBlocksMax = 3;             // of a multiprocessor, by registers
-constexpr int kKeys = kCacheBlockTokens;  // of a warp's tile
+constexpr int kBlocksMax = 3;             // per multiprocessor, limited by registers
+constexpr int kKeys = kCacheBlockTokens;  // per tile of a warp
 constexpr int kRows = kGroupedHeadsMax;
 
 template <int kWidthOfHead, bool kCodes>
@@ -21,15 +21,15 @@ struct Shape {
   static constexpr int kQueryBytes = kRows * kWidth * 2;
   static constexpr int kTileBytes = kKeys * kWidth * 2;
   static constexpr int kLanding = Source::template LandingBytes<kKeys>();
-  // BF16 arrives in the tiles themselves, FP8 beside one pair of them.
+  // BF16 rows arrive in the tiles themselves; FP8 rows arrive elsewhere and are widened to one pair of tiles.
   static constexpr int kTiles = kCodes ? 1 : kStages;
   static constexpr int kWarpBytes = 2 * (kTiles * kTileBytes + (kCodes ? kStages * kLanding : 0));
-  static constexpr int kJoinBytes = kWarps * kRows * (kWidth + 2) * 4;  // after the tiles, in their place
+  static constexpr int kJoinBytes = kWarps * kRows * (kWidth + 2) * 4;  // reuses the memory of the tiles
   static constexpr int kSharedBytes =
       kQueryBytes + (kWarps * kWarpBytes > kJoinBytes ? kWarps * kWarpBytes : kJoinBytes);
 };
 
-// One warp's stages: keys and values of tile `turn`.
+// One warp's stages; the functions return the keys and values of tile `turn`.
 template <class S>
 struct WarpTiles {
   std::byte* memory;
@@ -49,10 +49,10 @@ template <class S>
 struct HeadState {
   float sums[S::kWidth / 8][4];
   float maxima[2];
-  float totals[2];  // of this lane's own keys
+  float totals[2];  // sums over this lane's own keys
 };
 
-// Scores of 16 heads and 16 keys, softmax, and the sums of 16 values.
+// Computes the scores of 16 heads and 16 keys, the softmax, and the sums of 16 values.
 template <class S>
 __device__ __forceinline__ void AttendTile(const uint32_t (&query)[S::kWidth / 16][4], const uint4* keys,
                                            const uint4* values, int keys_left, float scale, int lane,
@@ -103,7 +103,7 @@ __device__ __forceinline__ void AttendTile(const uint32_t (&query)[S::kWidth / 1
   }
 }
 
-// Every fourth block of the piece's tokens, beginning with the warp's own.
+// Processes every fourth block of the piece's tokens, beginning with the warp's own.
 template <class S>
 __device__ __forceinline__ void AttendPiece(const uint32_t (&query)[S::kWidth / 16][4],
                                             const typename S::Source& keys, const typename S::Source& values,
@@ -129,12 +129,12 @@ __device__ __forceinline__ void AttendPiece(const uint32_t (&query)[S::kWidth / 
       __syncwarp();
     }
     AttendTile<S>(query, tiles.Keys(turn), tiles.Values(turn), end - first, scale, lane, state);
-    __syncwarp();  // the stage may be written to again
+    __syncwarp();  // the stage may be overwritten now
   }
   CpAsyncWait<0>();
 }
 
-// The warps' sums, maxima and totals through shared memory, added up in order.
+// Adds up the warps' sums, maxima and totals through shared memory, in order.
 template <class S>
 __device__ __forceinline__ void JoinWarps(const GroupedDecodeArgs& args, std::byte* memory, int piece,
                                           int row, int head, int heads, const HeadState<S>& state) {
@@ -196,9 +196,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksMax) GroupedDecodeKernel(Grou
   const int warp = static_cast<int>(threadIdx.x / 32);
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int shared_by = args.heads / args.cache.heads;
-  const int groups = (shared_by + kRows - 1) / kRows;  // of one cache head
+  const int groups = (shared_by + kRows - 1) / kRows;  // per cache head
   const int cache_head = static_cast<int>(blockIdx.y) / groups;
-  const int first_head = static_cast<int>(blockIdx.y) % groups * kRows;  // of the cache head's
+  const int first_head = static_cast<int>(blockIdx.y) % groups * kRows;  // within the cache head's heads
   const int heads = shared_by - first_head < kRows ? shared_by - first_head : kRows;
   const int head = cache_head * shared_by + first_head;
   const WarpTiles<S> tiles{warps + warp * S::kWarpBytes};
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksMax) GroupedDecodeKernel(Grou
     }
     CpAsyncCommit();
     CpAsyncWait<0>();
-    __syncthreads();  // the query is there, and the sums of the piece before are read
+    __syncthreads();  // the query has arrived, and the sums of the previous piece have been read
     uint32_t query[S::kWidth / 16][4];
 #pragma unroll
     for (int step = 0; step < S::kWidth / 16; ++step)
@@ -263,7 +263,7 @@ using AllInstances = Instances<Shape<128, false>, Shape<128, true>, Shape<96, fa
 }  // namespace
 
 int GroupedBlocksPerMultiprocessor(int width, bool fp8, int64_t shared_bytes) {
-  constexpr int kReservedBytes = 1024;  // of each block, by the system
+  constexpr int kReservedBytes = 1024;  // per block, by the system
   const int bytes = AllInstances::SharedBytes(width, fp8);
   if (bytes == 0) return 0;
   const int64_t blocks = shared_bytes / (bytes + kReservedBytes);
@@ -271,7 +271,8 @@ int GroupedBlocksPerMultiprocessor(int width, bool fp8, int64_t shared_bytes) {
 }
 
 void LaunchGroupedDecode(const GroupedDecodeArgs& args, Stream stream) {
-  NUMOE_CHECK(AllInstances::Run(args, stream)) << "no kernel for heads of width " << args.cache.keys.width;
+  NUMOE_CHECK(AllInstances::Run(args, stream))
+      << "there is no kernel for heads of width " << args.cache.keys.width;
 }
 
 }  // namespace numoe::execution::cuda

@@ -14,15 +14,15 @@ struct Shape {
   static constexpr bool kFp8 = kCodes;
   static constexpr int kThreads = kWarps * 32;
   static constexpr int kChunks = kWidth / 8;
-  static constexpr int kBlocks = kKeys / kCacheBlockTokens;  // of the cache, in a tile
-  // First product: a warp takes kRowTiles * 16 heads by 16 keys.
+  static constexpr int kBlocks = kKeys / kCacheBlockTokens;  // cache blocks per tile
+  // First product: a warp computes kRowTiles * 16 heads by 16 keys.
   static constexpr int kKeyGroups = kKeys / 16;
   static constexpr int kRowTiles = kHeads * kKeys / (256 * kWarps) > 0 ? kHeads* kKeys / (256 * kWarps) : 1;
   static constexpr int kScoreWarps = kHeads * kKeys / (256 * kRowTiles);
-  // Second product: a warp takes all heads by kColumns channels.
+  // Second product: a warp computes all heads by kColumns channels.
   static constexpr int kColumns = kLatent / kWarps;
   static constexpr int kHeadTiles = kHeads / 16;
-  // A tile as it comes: BF16 rows, swizzled on the way, or whole blocks of the FP8 cache.
+  // A tile as it arrives: BF16 rows, swizzled by the copies, or whole blocks of the FP8 cache.
   static constexpr int kExponents = kLatent / cache_row::kGroup > 0 ? kLatent / cache_row::kGroup : 1;
   static constexpr int kCodedRowBytes = kLatent + kRopeWidth * 2;
   static constexpr int kCodedBlockBytes = (kCacheBlockTokens * (kCodedRowBytes + kExponents) + 63) / 64 * 64;
@@ -37,17 +37,17 @@ struct Shape {
   static_assert(kHeads % (16 * kRowTiles) == 0 && kScoreWarps <= kWarps && kColumns % 16 == 0 &&
                 kStages >= 2);
 
-  using Rows = Tile<kChunks>;            // of the query and the keys
+  using Rows = Tile<kChunks>;            // the query and the keys
   using Weights = Tile<kKeyGroups * 2>;  // [heads, keys]
 };
 
 struct Shared {
   uint4* query;
   std::byte* stages;
-  uint4* wide;     // FP8: the tile, widened
-  uint4* weights;  // softmax's, not divided
-  float* maxima;   // [key groups][heads] of the tile; at a piece's end: totals
-  float* factors;  // [heads] by which earlier sums shrink
+  uint4* wide;     // with FP8: the widened tile
+  uint4* weights;  // of the softmax, not yet divided
+  float* maxima;   // [key groups][heads] of the tile; totals at the end of a piece
+  float* factors;  // [heads] with which earlier sums are multiplied
 };
 
 template <class S>
@@ -64,7 +64,7 @@ __device__ __forceinline__ Shared PlaceShared(std::byte* memory) {
   return shared;
 }
 
-// Issues the copies of a piece's query heads. Heads that are none arrive as zeros.
+// Issues the copies of a piece's query heads. Heads that do not exist arrive as zeros.
 template <class S>
 __device__ __forceinline__ void IssueQuery(const LatentDecodeArgs& args, const Shared& shared, int row,
                                            int head) {
@@ -77,8 +77,8 @@ __device__ __forceinline__ void IssueQuery(const LatentDecodeArgs& args, const S
   }
 }
 
-// Issues the copies of the tile at `first`; positions from `end` on arrive as zeros, and beyond it there is
-// nothing to copy. One group of copies, empty or not.
+// Issues the copies of the tile at `first` as one group of copies. Positions `end` and later arrive as zeros;
+// if the whole tile follows `end`, the group is empty.
 template <class S>
 __device__ __forceinline__ void IssueTile(const LatentDecodeArgs& args, std::byte* stage,
                                           const int32_t* table, int first, int end) {
@@ -94,7 +94,7 @@ __device__ __forceinline__ void IssueTile(const LatentDecodeArgs& args, std::byt
       constexpr int kBlockChunks = S::kFp8 ? S::kCodedBlockBytes / 16 : kCacheBlockTokens * S::kChunks;
       for (int i = static_cast<int>(threadIdx.x); i < kBlockChunks; i += S::kThreads) {
         const int row = i / kRowChunks;
-        // Exponents follow the sixteen rows and are copied whenever there is a row.
+        // Exponents follow the sixteen rows and are copied if the block has any valid row.
         const bool valid = row < kCacheBlockTokens ? row < rows : rows > 0;
         uint4* const to = S::kFp8 ? reinterpret_cast<uint4*>(stage + b * S::kCodedBlockBytes) + i
                                   : S::Rows::Place(reinterpret_cast<uint4*>(stage),
@@ -130,11 +130,11 @@ __device__ __forceinline__ void WidenTile(const std::byte* stage, uint4* wide) {
   }
 }
 
-// What a warp knows of its heads' softmax: of row tile m, registers 2m and 2m + 1 are rows g and g + 8.
+// A warp's state of its heads' softmax: for row tile m, registers 2m and 2m + 1 are rows g and g + 8.
 template <class S>
 struct Softmax {
   float maxima[S::kRowTiles * 2];
-  float totals[S::kRowTiles * 2];  // of this lane's own keys
+  float totals[S::kRowTiles * 2];  // sums over this lane's own keys
 };
 
 template <class S>
@@ -154,7 +154,7 @@ __device__ __forceinline__ void ScoreTile(const Shared& shared, const uint4* key
   }
 }
 
-// Scores to base-2 exponents; the tile's maxima of this warp's 16 keys to shared memory.
+// Converts scores to base-2 exponents, and writes the maxima over this warp's 16 keys to shared memory.
 template <class S>
 __device__ __forceinline__ void MaskAndMaximise(const Shared& shared, float scale, int row, int group,
                                                 int keys_left, int lane,
@@ -214,7 +214,7 @@ __device__ __forceinline__ void AddRows(const Shared& shared, const uint4* keys,
     factors[i] = shared.factors[i * 8 + lane / 4];
     shrinks |= factors[i] != 1.0f;
   }
-  // Maxima settle after some tiles; then nothing is to be done.
+  // Maxima usually stay the same after some tiles; then nothing is to be done.
   if (__any_sync(~0u, shrinks)) {
 #pragma unroll
     for (int m = 0; m < S::kHeadTiles; ++m) {
@@ -240,7 +240,7 @@ __device__ __forceinline__ void AddRows(const Shared& shared, const uint4* keys,
   }
 }
 
-// A piece's end: the row's result where the piece is all of it, a part otherwise.
+// Ends a piece: writes the row's result if the piece is the whole row, a partial result otherwise.
 template <class S>
 __device__ __forceinline__ void StorePiece(const LatentDecodeArgs& args, const Shared& shared, int piece,
                                            int row, int head, int warp, int lane, const Sums<S>& sums) {
@@ -284,12 +284,12 @@ __global__ void __launch_bounds__(S::kThreads, 1) LatentDecodeKernel(LatentDecod
   int piece_at = args.lists.worker_first[blockIdx.x];
   if (piece_at >= last_piece) return;
 
-  int turn = 0;  // tiles so far: turn % kStages is where the current one lies
+  int turn = 0;  // number of tiles so far; the current one is in stage turn % kStages
   const auto table_of = [&](int row) {
     return args.tables.block_tables +
            static_cast<int64_t>(args.tables.sequences[row]) * args.tables.blocks_per_sequence_max;
   };
-  // The query and the first tiles of a piece: kStages - 1 groups of copies.
+  // Issues the copies of the query and of the first tiles of a piece: kStages - 1 groups of copies.
   const auto begin_piece = [&](const DecodePiece& piece) {
     IssueQuery<S>(args, shared, piece.row, head);
     const int32_t* const table = table_of(piece.row);
@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) LatentDecodeKernel(LatentDecod
     }
     for (int first = piece.begin; first < piece.end; first += S::kKeys, ++turn) {
       CpAsyncWait<S::kStages - 2>();
-      __syncthreads();  // the tile is there for all, and the tile before it is done with
+      __syncthreads();  // the tile has arrived for all threads, and no thread needs the previous tile
       IssueTile<S>(args, shared.stages + (turn + S::kStages - 1) % S::kStages * S::kStageBytes, table,
                    first + (S::kStages - 1) * S::kKeys, piece.end);
       const std::byte* const stage = shared.stages + turn % S::kStages * S::kStageBytes;
@@ -330,7 +330,8 @@ __global__ void __launch_bounds__(S::kThreads, 1) LatentDecodeKernel(LatentDecod
       __syncthreads();
       AddRows<S>(shared, keys, warp, lane, sums);
     }
-    // All have scored the last tile: the query's place is free, and so is every stage but the last tile's.
+    // All threads have computed the scores of the last tile, so the query may be overwritten, and so may all
+    // stages except that of the last tile.
     if (piece_at + 1 < last_piece) begin_piece(args.lists.pieces[piece_at + 1]);
     if (scores_tile) {
 #pragma unroll
@@ -397,7 +398,7 @@ struct Instances {
   }
   static bool Run(const LatentDecodeArgs& args, Stream stream) { return (LaunchIf<S>(args, stream) || ...); }
 };
-// The first that fits is taken.
+// The first instance that fits is used.
 using AllInstances = Instances<Hopper, Ampere, Small, HopperFp8, AmpereFp8, SmallFp8, Tiny16, Tiny16Fp8,
                                Tiny32, Tiny32Fp8, Nano, NanoFp8>;
 
@@ -408,7 +409,7 @@ LatentKernelShape PlanLatentKernel(LatentWidths widths, bool fp8, int64_t shared
 }
 
 void LaunchLatentDecode(const LatentDecodeArgs& args, Stream stream) {
-  NUMOE_CHECK(AllInstances::Run(args, stream)) << "a shape that PlanLatentKernel did not make";
+  NUMOE_CHECK(AllInstances::Run(args, stream)) << "the kernel's shape was not made by PlanLatentKernel";
 }
 
 }  // namespace numoe::execution::cuda

@@ -7,8 +7,9 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// Exact pieces: long enough that a piece's partial result (heads * 512 fp32 written and read again: about as
-// much as 230 rows of the cache) stays a small part of what is read for it, and at most so many of them.
+// The shortest exact piece: long enough that its partial result (heads * 512 fp32 written and read: about as
+// many bytes as 230 rows of the cache) is a small part of the bytes that are read for it. The number of
+// pieces is limited too.
 constexpr int64_t kExactPieceKeysMin = 1024;
 constexpr int64_t kExactPiecesMax = 64;
 
@@ -27,7 +28,7 @@ DecodeShape PlanDecode(const DecodeBounds& bounds) {
     const int64_t pieces = CeilDivide(bounds.context_max, int64_t{1} * shape.piece_tiles * bounds.tile);
     shape.pieces_max = static_cast<int>(bounds.rows * pieces);
   } else {
-    // Each row and each worker ends at most one piece.
+    // Each piece ends at the end of a row or of a worker's share.
     shape.pieces_max = bounds.rows + shape.workers;
   }
   return shape;

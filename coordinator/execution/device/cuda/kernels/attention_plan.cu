@@ -5,11 +5,12 @@ namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kPlanThreads = 256;
-constexpr int kPlanRows = kDecodeRowsMax / kPlanThreads;  // of a thread
+constexpr int kPlanRows = kDecodeRowsMax / kPlanThreads;  // per thread
 constexpr int kMergeWarps = 8;
-constexpr int kMergeColumns = 128;  // of a block
+constexpr int kMergeColumns = 128;  // per block
 
-// Sum of `value` over the threads before this one; the sum over all to `total`.
+// Returns the sum of `value` over the threads before this one, and writes the sum over all threads to
+// `total`.
 __device__ __forceinline__ int SumBefore(int value, int (&warp_sums)[kPlanThreads / 32], int& total) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -19,7 +20,7 @@ __device__ __forceinline__ int SumBefore(int value, int (&warp_sums)[kPlanThread
     const int below = __shfl_up_sync(~0u, sum, step);
     if (lane >= step) sum += below;
   }
-  __syncthreads();  // an earlier call's sums are read
+  __syncthreads();  // the sums of an earlier call have been read
   if (lane == 31) warp_sums[warp] = sum;
   __syncthreads();
   int before = sum - value;
@@ -31,38 +32,38 @@ __device__ __forceinline__ int SumBefore(int value, int (&warp_sums)[kPlanThread
   return before;
 }
 
-// All rows' tiles lie on one line, which is cut every `share` tiles, one stretch for each worker. A row is
-// cut where the line is; exact, it is cut at multiples of its own, and a piece is the worker's in whose
-// stretch it begins.
+// The tiles of all rows form one sequence, which is divided into shares of `share` tiles, one for each
+// worker. Rows are divided where shares end. If `exact`, a row is divided at fixed multiples of piece_tiles
+// instead, and a piece belongs to the worker in whose share it begins.
 struct Cuts {
   int share;
-  int piece_tiles;  // exact; or 0
+  int piece_tiles;  // 0 unless exact
 
   __device__ __forceinline__ int PiecesOf(int first, int tiles) const {
     if (tiles == 0) return 0;
     if (piece_tiles > 0) return (tiles + piece_tiles - 1) / piece_tiles;
     return (first + tiles - 1) / share - first / share + 1;
   }
-  /// Of a row that begins at `first`: where its piece `at` begins.
+  /// Returns where piece `at` of a row that begins at `first` begins.
   __device__ __forceinline__ int BeginOf(int first, int at) const {
     if (at == 0) return first;
     return piece_tiles > 0 ? first + at * piece_tiles : (first / share + at) * share;
   }
-  /// How many pieces of a row that begins at `first`, if it were endless, begin before `end` > first.
+  /// Returns how many pieces of a row that begins at `first` and never ends would begin before `end` > first.
   __device__ __forceinline__ int PiecesBefore(int first, int end) const {
     if (piece_tiles > 0) return (end - first + piece_tiles - 1) / piece_tiles;
     return (end - 1) / share - first / share + 1;
   }
 };
 
-// Once a step, for all layers; a few microseconds.
+// Runs once per step, for all layers; takes a few microseconds.
 __global__ void __launch_bounds__(kPlanThreads) PlanPiecesKernel(PlanPiecesArgs args) {
   NUMOE_SHARED(int, first_tile, [kDecodeRowsMax + 1]);
   NUMOE_SHARED(int, first_piece, [kDecodeRowsMax + 1]);
   NUMOE_SHARED(int, warp_sums, [kPlanThreads / 32]);
   const DecodeShape& shape = args.shape;
   const int thread = static_cast<int>(threadIdx.x);
-  // Each thread has some rows beside each other.
+  // Each thread has some adjacent rows.
   int tiles[kPlanRows];
   int sum = 0;
 #pragma unroll
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kPlanThreads) PlanPiecesKernel(PlanPiecesArgs 
   for (int worker = thread; worker <= shape.workers; worker += kPlanThreads) {
     int64_t begin = static_cast<int64_t>(worker) * cuts.share;
     if (worker == shape.workers || begin > all_tiles) begin = all_tiles;
-    int low = 0;  // the last row that begins before `begin` lies in [low, high)
+    int low = 0;  // the last row that begins before `begin` is in [low, high)
     int high = shape.rows;
     while (high - low > 1) {
       const int middle = (low + high) / 2;
@@ -126,9 +127,10 @@ __global__ void __launch_bounds__(kPlanThreads) PlanPiecesKernel(PlanPiecesArgs 
   }
 }
 
-// A block for each row, head and 128 columns; its warps take pieces in turn, four columns a lane, and are
-// added up in order. Limit: at one row of a long context, latency (132 pieces make 17 of a warp, four loads
-// of which are in flight); otherwise bytes, most of which are still in the second-level cache.
+// There is a block for each row, head and 128 columns. Its warps process pieces in turn, with four columns
+// per lane, and their sums are added in order. For one row with a long context the kernel is limited by
+// latency (with 132 pieces a warp has 17, four loads of which are in flight); otherwise by bandwidth, mostly
+// that of the second-level cache.
 __global__ void __launch_bounds__(kMergeWarps * 32) MergePartsKernel(MergePartsArgs args) {
   NUMOE_SHARED(float4, sums, [kMergeWarps][32]);
   NUMOE_SHARED(float, totals, [kMergeWarps]);

@@ -1,18 +1,19 @@
-// How decode attention is cut up: context of many rows, of unequal lengths, over the workers of a device.
+// Divides decode attention, the contexts of many rows with unequal lengths, among the workers of a device.
 //
-// A worker is a thread block that stays on its multiprocessor. What it does is in lists on the device: pieces
-// (a row and a stretch of its context), ordered by row and then by position; worker w takes pieces
+// A worker is a thread block that stays on its multiprocessor. Its work is in lists on the device: pieces (a
+// row and a stretch of its context), ordered by row and then by position; worker w computes pieces
 // worker_first[w] to worker_first[w + 1]. A row's pieces are row_first[r] to row_first[r + 1]; a row with one
-// piece is finished by its worker, the others' partial results are merged by LaunchMergeParts, in order.
+// piece is finished by its worker, the partial results of the others are merged by LaunchMergeParts, in
+// order.
 //
 //   row 0  |=========|====|            pieces 0 1       worker 0: pieces 0       worker 1: 1 2
 //   row 1            |====|=======|    pieces 2 3       worker 2: pieces 3 4
 //   row 2                         |==| piece  4         every worker has the same number of key tiles
 //
-// PlanDecode is pure and needs bounds only (rows of the bucket, longest context, the device), so that a step
+// PlanDecode is pure and needs only bounds (rows of the bucket, longest context, the device), so that a step
 // can be captured as a graph; LaunchPlanPieces then makes the lists from the positions in device memory, once
-// a step, for all layers. Where `exact` is set, a row is cut at fixed positions, whatever else is in the
-// step: its result does not hang on the batch.
+// per step for all layers. If `exact` is set, a row is divided at fixed positions regardless of the rest of
+// the step, so its result does not depend on the batch.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +26,10 @@ inline constexpr int kDecodeRowsMax = 1024;  // the lists are made by one block
 
 struct DecodeBounds {
   int rows = 0;               // of the bucket
-  int64_t context_max = 0;    // tokens: of the cache, not of the bucket, where `exact` is set
-  int groups = 1;             // blocks that work on one piece beside each other: head groups, or cache heads
-  int workers_per_group = 1;  // multiprocessors * blocks on one / groups
-  int tile = 64;              // keys that a worker takes at once
+  int64_t context_max = 0;    // tokens; if `exact`, the limit of the cache, not that of the bucket
+  int groups = 1;             // blocks that process one piece at the same time: head groups, or cache heads
+  int workers_per_group = 1;  // multiprocessors * blocks on each / groups
+  int tile = 64;              // keys that a worker processes at once
   bool exact = false;
 };
 
@@ -36,11 +37,11 @@ struct DecodeShape {
   int rows = 0;
   int workers = 0;
   int tile = 0;
-  int piece_tiles = 0;  // exact: length of a piece; 0: as the workers' shares are
+  int piece_tiles = 0;  // length of a piece if `exact`; 0: each worker gets an equal share
   int pieces_max = 0;
 };
 
-/// REQUIRES: 0 < rows <= kDecodeRowsMax, and all others positive.
+/// REQUIRES: 0 < rows <= kDecodeRowsMax, and all other bounds are positive.
 DecodeShape PlanDecode(const DecodeBounds& bounds);
 
 struct DecodePiece {
@@ -55,18 +56,18 @@ struct DecodeLists {
 };
 
 int64_t DecodeListBytes(const DecodeShape& shape);
-/// The lists in `memory`, which is 16-byte aligned and DecodeListBytes long.
+/// Returns the addresses of the lists in `memory`, which is 16-byte aligned and has DecodeListBytes.
 DecodeLists PlaceLists(const DecodeShape& shape, void* memory);
 
 struct PlanPiecesArgs {
   DecodeShape shape;
   DecodeLists lists;
-  const int32_t* positions = nullptr;  // [shape.rows]; -1: padding, which gets no piece
+  const int32_t* positions = nullptr;  // [shape.rows]; -1 for padding, which gets no piece
 };
 void LaunchPlanPieces(const PlanPiecesArgs& args, Stream stream);
 
-/// Partial results: sums [pieces_max, heads, width] not yet divided, and each row's maximum (in the base-2
-/// exponent's unit) and total of weights [pieces_max, heads].
+/// Partial results: sums [pieces_max, heads, width] that are not yet divided, and each row's maximum (as a
+/// base-2 exponent) and total of weights [pieces_max, heads].
 struct DecodeParts {
   float* sums = nullptr;
   float* maxima = nullptr;
@@ -75,7 +76,8 @@ struct DecodeParts {
 int64_t DecodePartBytes(const DecodeShape& shape, int heads, int width);
 DecodeParts PlaceParts(const DecodeShape& shape, int heads, int width, void* memory);
 
-/// out = the rows' merged results; zero for a row without pieces; a row of one piece is left alone.
+/// Writes the merged results of the rows to `out`, and zeros for rows without pieces; does not change rows
+/// with one piece.
 struct MergePartsArgs {
   DecodeShape shape;
   DecodeLists lists;

@@ -26,12 +26,12 @@ struct Shape {
       kQueryBytes + kKeyBytes + kValueBytes + kKeyLanding + Values::template LandingBytes<kKeys>();
 };
 
-// A warp's 32 rows: register pairs 2m and 2m + 1 are rows g and g + 8 of row tile m.
+// A warp's 32 rows: registers 2m and 2m + 1 belong to rows g and g + 8 of row tile m.
 template <int kValueWidth>
 struct RowState {
   float sums[kRowTiles][kValueWidth / 8][4];
   float maxima[kRowTiles * 2];
-  float totals[kRowTiles * 2];  // of this lane's own keys
+  float totals[kRowTiles * 2];  // sums over this lane's own keys
 };
 
 using Scores = float[kRowTiles][kKeys / 8][4];
@@ -109,8 +109,8 @@ __device__ __forceinline__ void ScoreKeys(const uint4* query, const uint4* keys,
   }
 }
 
-// Keys after a row's own position, or beyond the stretch, weigh nothing. `visible`: keys that row 0 of the
-// warp sees of this tile; row r sees r more; none sees more than `keys_left`.
+// Gives no weight to keys after a row's own position or beyond the stretch. `visible` is the number of keys
+// of this tile to which row 0 of the warp attends; row r attends to r more, but to at most `keys_left`.
 __device__ __forceinline__ void Mask(int visible, int keys_left, int lane, Scores& scores) {
 #pragma unroll
   for (int m = 0; m < kRowTiles; ++m) {
@@ -123,7 +123,7 @@ __device__ __forceinline__ void Mask(int visible, int keys_left, int lane, Score
   }
 }
 
-// Scores become weights; earlier sums shrink where a maximum grows.
+// Converts scores to weights; if a maximum grows, scales the earlier sums down.
 template <int kValueWidth>
 __device__ __forceinline__ void Weigh(float scale, const Scores& scores, Weights& weights,
                                       RowState<kValueWidth>& state) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void Weigh(float scale, const Scores& scores, Weights
       top = fmaxf(top, fmaxf(scores[i / 2][n][i % 2 * 2], scores[i / 2][n][i % 2 * 2 + 1]));
     }
     const float maximum = fmaxf(state.maxima[i], RowMaximum(top) * scale);
-    // A row that has seen no key yet has no maximum to measure by.
+    // A row that has attended to no key yet has no maximum.
     const float base = maximum == -INFINITY ? 0.0f : maximum;
     factors[i] = FastExp2(state.maxima[i] - base);
     shrinks |= factors[i] != 1.0f;
@@ -212,14 +212,14 @@ __device__ __forceinline__ void RunTask(const PrefillArgs& args, const PrefillTa
   LoadState(args, task, head, row, lane, state);
   for (int first = task.key_begin; first < task.key_end; first += kKeys) {
     CpAsyncWait<0>();
-    __syncthreads();  // keys are there, and the values before them are done with
+    __syncthreads();  // the keys have arrived, and no thread needs the previous values
     value_source.template Issue<kKeys>(values, value_landing, first, task.key_end, team);
     CpAsyncCommit();
     if constexpr (S::Keys::kWidens) {
       S::Keys::template Widen<kKeys>(keys, key_landing, team);
       __syncthreads();
     }
-    // Of this tile row 0 of the warp sees so many keys, its last row so many more; a warp may see none.
+    // The number of keys of this tile to which row 0 of the warp attends; zero or less if there are none.
     const int visible = task.position + row + 1 - first;
     const bool works = visible + kWarpRows - 1 > 0 && row < task.rows;
     Weights weights;
@@ -230,7 +230,7 @@ __device__ __forceinline__ void RunTask(const PrefillArgs& args, const PrefillTa
       Weigh(scale, scores, weights, state);
     }
     CpAsyncWait<0>();
-    __syncthreads();  // values are there, and the keys are done with
+    __syncthreads();  // the values have arrived, and no thread needs the keys
     if (first + kKeys < task.key_end) {
       key_source.template Issue<kKeys>(keys, key_landing, first + kKeys, task.key_end, team);
     }
@@ -252,7 +252,7 @@ __global__ void __launch_bounds__(kThreads, 2) ExpandedPrefillKernel(ExpandedPre
   NUMOE_DYNAMIC_SHARED(std::byte, memory);
   const PrefillTask task = args.common.tasks[blockIdx.x];
   const int head = static_cast<int>(blockIdx.y);
-  const int64_t row = static_cast<int64_t>(task.key_row) - task.key_begin;  // of position 0
+  const int64_t row = static_cast<int64_t>(task.key_row) - task.key_begin;  // row of position 0
   const ExpandedRows<kNope, kRope> keys{args.keys + row * args.key_stride + head * args.key_head_stride,
                                         args.key_stride, args.ropes + row * args.rope_stride,
                                         args.rope_stride};
@@ -307,7 +307,8 @@ void LaunchExpandedPrefill(const ExpandedPrefillArgs& args, Stream stream) {
   if (args.common.task_count == 0) return;
   const bool launched = LaunchIf<128, 64, 128>(args, stream) || LaunchIf<32, 16, 32>(args, stream) ||
                         LaunchIf<32, 32, 32>(args, stream);
-  NUMOE_CHECK(launched) << "widths " << args.common.key_width << " and " << args.common.value_width;
+  NUMOE_CHECK(launched) << "there is no kernel for widths " << args.common.key_width << " and "
+                        << args.common.value_width;
 }
 
 bool HasPagedPrefill(int width) { return width == 32 || width == 64 || width == 96 || width == 128; }

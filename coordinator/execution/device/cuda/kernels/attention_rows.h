@@ -1,10 +1,10 @@
-// Where attention's keys and values come from, a tile of rows at a time: blocks of the paged cache, BF16 or
+// The sources of attention's keys and values, one tile of rows at a time: blocks of the paged cache, BF16 or
 // FP8, or rows that were expanded beforehand.
 //
-// A source issues the copies of rows [first, first + kRows) of its positions to where they land, and makes of
-// them, where that is not the same place, a swizzled BF16 tile. Rows from `end` on arrive as zeros: weights
-// of zero times whatever lay there would not be zero if it were NaN. Copies belong to the calling thread's
-// current group. Device code for kernels only; all threads of a team call together.
+// A source issues the copies of rows [first, first + kRows) of its positions to shared memory, and if they do
+// not arrive there as a swizzled BF16 tile, converts them to one. Rows `end` and later arrive as zeros: they
+// get weights of zero, but zero times the old contents would be NaN if these were NaN. Copies belong to the
+// calling thread's current group. Device code for kernels only; all threads of a team call together.
 #pragma once
 
 #include "coordinator/execution/device/cuda/kernels/attention_tile.h"
@@ -12,16 +12,16 @@
 
 namespace numoe::execution::cuda {
 
-/// Who copies: `size` threads, of which this is number `rank`.
+/// The threads that copy together: there are `size` threads, and the calling one has number `rank`.
 struct Team {
   int rank;
   int size;
 };
 
-/// One plane of the cache (cache.h), all of whose values are coded in FP8.
+/// One plane of the cache (cache.h); with kFp8 all of its values are FP8 codes.
 template <int kWidth, bool kFp8>
 struct PagedRows {
-  static constexpr int kChunks = kWidth / 8;  // of a BF16 row
+  static constexpr int kChunks = kWidth / 8;  // 16-byte pieces of a BF16 row
   static constexpr int kGroups = cache_row::Groups(kWidth);
   static constexpr int kBlockBytes =
       kFp8 ? (kCacheBlockTokens * (kWidth + kGroups) + 63) / 64 * 64 : kCacheBlockTokens * kWidth * 2;
@@ -34,7 +34,7 @@ struct PagedRows {
   }
 
   const std::byte* plane;
-  const int32_t* table;  // of the sequence
+  const int32_t* table;  // block table of the sequence
 
   /// `first` is a multiple of 16.
   template <int kRows>
@@ -50,7 +50,7 @@ struct PagedRows {
 #pragma unroll 4
       for (int i = team.rank; i < kBlockBytes / 16; i += team.size) {
         const int row = i / kRowChunks;
-        // Exponents follow the rows and are copied whenever there is a row.
+        // Exponents follow the rows and are copied if the block has any valid row.
         const bool valid = row < kCacheBlockTokens ? row < rows : rows > 0;
         uint4* const to = kFp8 ? reinterpret_cast<uint4*>(landing + b * kBlockBytes) + i
                                : Rows::Place(tile, b * kCacheBlockTokens + row, i % kRowChunks);
@@ -59,7 +59,7 @@ struct PagedRows {
     }
   }
 
-  /// After the copies have arrived for all of the team.
+  /// REQUIRES: the copies have arrived for the whole team.
   template <int kRows>
   static __device__ __forceinline__ void Widen(uint4* tile, const std::byte* landing, const Team& team) {
     for (int i = team.rank; i < kRows * kChunks; i += team.size) {
@@ -77,7 +77,7 @@ struct PagedRows {
   }
 };
 
-/// Rows in plain memory: kOwn values of one head, then kShared values that all heads have.
+/// Rows in plain memory: kOwn values of one head, then kShared values that all heads share.
 template <int kOwn, int kShared>
 struct ExpandedRows {
   static constexpr int kChunks = (kOwn + kShared) / 8;
@@ -89,7 +89,7 @@ struct ExpandedRows {
     return 0;
   }
 
-  const Bf16* own;  // of position 0, which may lie before what there is
+  const Bf16* own;  // address of position 0, which may be before the beginning of the memory
   int64_t own_stride;
   const Bf16* shared;
   int64_t shared_stride;

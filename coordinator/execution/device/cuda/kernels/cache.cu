@@ -4,7 +4,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr int kWarps = 4;  // of a block; a warp stores one plane's part of one row
+constexpr int kWarps = 4;  // per block; a warp stores the part of one row that belongs to one plane
 constexpr int kWidthMax = 1152;
 
 __device__ __forceinline__ void LoadFloats(const float* from, int n, float* out) {
@@ -28,8 +28,9 @@ __device__ __forceinline__ void LoadFloats(const Bf16* from, int n, float* out) 
   }
 }
 
-// Eight lanes share a group of 128, 16 values each, and store 16 codes each: a lane's place in its group is
-// its place in the warp modulo 8. All lanes of a warp call it; `values` counts for lanes with valid = true.
+// Eight lanes share a group of 128 values; each has 16 values and stores 16 codes. A lane's place in its
+// group is its place in the warp modulo 8. All lanes of a warp must call it; only `values` of lanes with
+// valid = true are stored.
 __device__ __forceinline__ void StoreCodes(const float (&values)[16], bool valid, bool first_of_group,
                                            std::byte* codes, uint8_t* exponent_out) {
   uint32_t top = 0;
@@ -61,7 +62,7 @@ __device__ __forceinline__ void StoreBf16(const float (&values)[8], std::byte* t
                                              PackBf16(values[4], values[5]), PackBf16(values[6], values[7]));
 }
 
-// One row of one plane, by the warp.
+// Stores one row of one plane with the whole warp.
 template <typename T>
 __device__ __forceinline__ void StoreRow(const CacheForm& form, const CachePlace& place, const T* source,
                                          int lane) {
@@ -86,7 +87,8 @@ __device__ __forceinline__ int BlockOf(const StepTables& tables, int row, int po
                              position / kCacheBlockTokens];
 }
 
-// Limit: bytes. A row is read once and written once; rows are few, so what counts is that all are in flight.
+// Limited by memory bandwidth. A row is read once and written once; there are few rows, so all should be in
+// flight.
 template <typename T>
 __global__ void __launch_bounds__(kWarps * 32) WriteKvKernel(WriteKvArgs<T> args) {
   const bool own_values = args.cache.values.width > 0;
@@ -114,8 +116,8 @@ void Launch(const WriteKvArgs<T>& args, Stream stream) {
   NUMOE_LAUNCH((WriteKvKernel<T>), (LaunchShape{dim3(blocks), dim3(kWarps * 32)}), stream, args);
 }
 
-// One warp for each row; the row passes through shared memory, because a rotated pair of the interleaved kind
-// and a lane's 16 codes are different cuts of it.
+// One warp for each row. The row passes through shared memory, because its division into rotated pairs
+// (interleaved) differs from its division into 16 codes per lane.
 __global__ void __launch_bounds__(kWarps * 32) WriteLatentKernel(WriteLatentArgs args) {
   NUMOE_SHARED(float, rows, [kWarps][kWidthMax]);
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -141,7 +143,8 @@ __global__ void __launch_bounds__(kWarps * 32) WriteLatentKernel(WriteLatentArgs
 
   const int pairs = (form.width - args.latent) / 2;
   for (int pair = lane; pair < pairs; pair += 32) {
-    // In double up to one turn: at position 262143 an fp32 product is off by a 60th of a radian.
+    // The angle is reduced to one turn in double: at position 262143 an fp32 product is off by a 60th of a
+    // radian.
     constexpr double kTurn = 6.283185307179586476925;
     double angle = static_cast<double>(position) * static_cast<double>(args.inverse_frequencies[pair]);
     angle -= kTurn * rint(angle / kTurn);
@@ -161,7 +164,7 @@ __global__ void __launch_bounds__(kWarps * 32) WriteLatentKernel(WriteLatentArgs
            static_cast<const float*>(out), lane);
 }
 
-// A warp for each row, 16 bytes of output a lane.
+// One warp for each row, 16 bytes of output per lane.
 __global__ void __launch_bounds__(kWarps * 32) GatherKeysKernel(GatherRowsArgs args) {
   const int position = args.begin + static_cast<int>(blockIdx.x * kWarps + threadIdx.x / 32);
   if (position >= args.end) return;

@@ -5,7 +5,7 @@ namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLane = 8;  // values of 16 bytes
+constexpr int kLane = 8;  // values in 16 bytes
 
 __global__ void __launch_bounds__(kThreads) CopyWindows(CopyWindowsArgs args) {
   const int lanes = args.width / kLane;

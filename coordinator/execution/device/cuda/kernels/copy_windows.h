@@ -1,7 +1,8 @@
-// Copies windows of channels from one activation to another: MLA's rotated query beside its absorbed half.
+// Copies windows of channels from one activation to another: MLA's rotated query to the place after its
+// absorbed part.
 //
-// Bound by its bytes; 16-byte accesses. REQUIRES: addresses 16-byte aligned; width, strides and offsets
-// multiples of 8 values.
+// Limited by memory bandwidth; accesses are 16 bytes wide. REQUIRES: addresses are 16-byte aligned; width,
+// strides and offsets are multiples of 8 values.
 #pragma once
 
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
@@ -11,7 +12,7 @@ namespace numoe::execution::cuda {
 
 struct CopyWindowsArgs {
   Windows<const Bf16> in;
-  Windows<Bf16> out;  // as many heads as `in`
+  Windows<Bf16> out;  // has as many heads as `in`
   int rows = 0;
   int width = 0;
 };

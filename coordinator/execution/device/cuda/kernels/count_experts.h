@@ -1,7 +1,7 @@
-// Counts how often each expert is selected: what hot experts are chosen by.
+// Counts how often each expert is selected; hot experts are chosen by these counts.
 //
-// One addition of an integer for each selected expert, so the order does not matter; padding rows select -1
-// and are not counted.
+// Each selected expert adds one to an integer, so the order does not matter; padding rows select -1 and are
+// not counted.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,9 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr int kWarps = 4;  // a step each
-// Of a step in shared memory, in 32-bit words: 36 % 32 = 4 keeps a fragment's eight rows in different banks.
+constexpr int kWarps = 4;  // each converts one step
+// The length of a row of a step in shared memory, in 32-bit words: with 36 % 32 = 4, the eight rows of a
+// fragment are in different banks.
 constexpr int kRowWords = kStepInputs / 2 + 4;
 
 template <class Decoder>
@@ -36,7 +37,7 @@ __device__ __forceinline__ void DecodeStep(const unsigned char* step, const unsi
   }
 }
 
-// Rows of a panel go where the matrix has them; eight columns at a time.
+// Writes the rows of a panel to their places in the matrix, eight columns at a time.
 __device__ __forceinline__ void WriteStep(const ExpandArgs& args, int panel, int step, int lane,
                                           const uint32_t (&rows)[kPanelOutputs][kRowWords]) {
   const DeviceMatrix& matrix = args.matrix;

@@ -1,9 +1,10 @@
-// Unpacks a matrix of the device's layout to row-major BF16, for a library's products of many tokens.
+// Unpacks a matrix from the device's layout to row-major BF16, for products of many tokens by the matrix
+// library.
 //
-// cuBLASLt wants row-major BF16. Against the product kernel (dense_tiles.h), which decodes in registers and
-// needs no buffer, that costs the bytes of the expanded matrix twice, written and read, and gains what wgmma
-// does beyond mma.sync on sm_90: ChooseDenseWay weighs the two. Each weight is code * scale rounded to BF16
-// once. Bound by bytes.
+// cuBLASLt needs row-major BF16. Compared to the product kernel (dense_tiles.h), which decodes in registers
+// and needs no buffer, the bytes of the expanded matrix are written and read in addition; the gain is that
+// wgmma is faster than mma.sync on sm_90. ChooseDenseKernel compares the two. Each weight is code * scale,
+// rounded to BF16 once. Limited by memory bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace numoe::execution::cuda {
 
 struct ExpandArgs {
   DeviceMatrix matrix;
-  Bf16* out = nullptr;     // [rows, cols]; of a gated pair gate's rows, then up's; 16-byte aligned
+  Bf16* out = nullptr;  // [rows, cols]; for a gated pair the rows of gate, then those of up; 16-byte aligned
   int64_t out_stride = 0;  // elements from row to row, a multiple of 8, >= cols
 };
 void LaunchExpand(const ExpandArgs& args, Stream stream);

@@ -9,9 +9,10 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// Bytes in flight: a block of four warps has some 25 to 35 KB of stages, and 3.35 TB/s x 0.7 us / 132 = 18 KB
-// keep an H100's memory busy, so one would do. Instructions: a warp's step waits for shared memory and tensor
-// cores several times, and three warps on each scheduler cover that.
+// The number of blocks per multiprocessor for few tokens. One block would have enough bytes in flight: a
+// block of four warps has about 25 to 35 KB of stages, and 3.35 TB/s x 0.7 us / 132 = 18 KB keep an H100's
+// memory busy. But a warp's step waits for shared memory and tensor cores several times, which three warps on
+// each scheduler hide.
 constexpr int kFewBlocks = 3;
 constexpr int kFewWarps = 4;
 constexpr int kManyWarps = 8;
@@ -41,7 +42,7 @@ GemmPlan PlanGemm(const GemmShape& shape) {
   NUMOE_CHECK(shape.target_count >= 1 && shape.target_count <= kGemmTargetsMax);
   NUMOE_CHECK(shape.cols > 0 && shape.tokens > 0 && shape.groups > 0);
   GemmPlan plan;
-  const int most = shape.exact ? kTokenTilesMax / 2 : kTokenTilesMax;  // which rounds weights: dense_tiles.h
+  const int most = shape.exact ? kTokenTilesMax / 2 : kTokenTilesMax;  // the latter rounds weights
   while (plan.token_tiles < most && plan.tokens() < shape.tokens) plan.token_tiles *= 2;
   plan.warps = plan.token_tiles == kTokenTilesMax ? kManyWarps : kFewWarps;
   plan.row_blocks = RowBlocks(shape, plan.warps);
@@ -56,9 +57,9 @@ GemmPlan PlanGemm(const GemmShape& shape) {
   return plan;
 }
 
-DenseWay ChooseDenseWay(int tokens, int architecture, bool exact) {
+DenseKernel ChooseDenseKernel(int tokens, int architecture, bool exact) {
   const bool pays = architecture >= kWgmmaArchitecture && tokens >= kExpandTokensMin;
-  return pays && !exact ? DenseWay::kExpand : DenseWay::kTiles;
+  return pays && !exact ? DenseKernel::kExpand : DenseKernel::kTiles;
 }
 
 std::string Describe(const GemmPlan& plan) {

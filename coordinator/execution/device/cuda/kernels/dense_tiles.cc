@@ -17,7 +17,7 @@ void CheckArgs(const GemmArgs& args) {
     const int panels = PanelCount(target.matrix.rows, target.matrix.gated);
     row_blocks += (panels + args.plan.warps - 1) / args.plan.warps;
   }
-  NUMOE_CHECK_EQ(row_blocks, args.plan.row_blocks) << "the plan is another shape's";
+  NUMOE_CHECK_EQ(row_blocks, args.plan.row_blocks) << "the plan was made for a different shape";
   NUMOE_CHECK_EQ(args.x_stride % 8, 0);
   NUMOE_CHECK_EQ(args.x_group_stride % 8, 0);
   NUMOE_CHECK_EQ(reinterpret_cast<uintptr_t>(args.x) % 16, 0u);
@@ -26,7 +26,7 @@ void CheckArgs(const GemmArgs& args) {
   NUMOE_CHECK(args.plan.splits == 1 || (args.partials != nullptr && args.arrivals != nullptr));
   if (args.work == nullptr) {
     const int pieces = (args.rows + args.plan.tokens() - 1) / args.plan.tokens() * args.groups;
-    NUMOE_CHECK_EQ(pieces, args.plan.pieces) << "the plan is another shape's";
+    NUMOE_CHECK_EQ(pieces, args.plan.pieces) << "the plan was made for a different shape";
   }
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kFp8Block = 128;
 
-/// Every thread takes `8` values; blocks for `values` of them.
+/// Returns the launch for `values` values, with 8 values for each thread.
 LaunchShape ShapeFor(int64_t values) {
   const int64_t per_block = int64_t{kThreads} * kLaneValues;
   return {dim3(static_cast<unsigned>((values + per_block - 1) / per_block)), dim3(kThreads)};
@@ -40,16 +40,16 @@ __global__ void __launch_bounds__(kThreads) Embed(EmbedArgs args) {
   StoreLane(args.out + at, values);
 }
 
-__global__ void __launch_bounds__(kThreads) RopeTurns(RopeTurnsArgs args) {
+__global__ void __launch_bounds__(kThreads) RopeCosSin(RopeCosSinArgs args) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= static_cast<int64_t>(args.rows) * args.pairs) return;
   const int64_t row = at / args.pairs;
   const int pair = static_cast<int>(at % args.pairs);
   const int position = args.positions[row];
-  float* const turns = args.turns + row * 2 * args.pairs + pair;
+  float* const cos_sin = args.cos_sin + row * 2 * args.pairs + pair;
   const double angle = static_cast<double>(position) * args.inverse[pair];
-  turns[0] = position < 0 ? 0.0f : static_cast<float>(cos(angle)) * args.multiplier;
-  turns[args.pairs] = position < 0 ? 0.0f : static_cast<float>(sin(angle)) * args.multiplier;
+  cos_sin[0] = position < 0 ? 0.0f : static_cast<float>(cos(angle)) * args.multiplier;
+  cos_sin[args.pairs] = position < 0 ? 0.0f : static_cast<float>(sin(angle)) * args.multiplier;
 }
 
 template <class T>
@@ -58,7 +58,7 @@ __device__ __forceinline__ T* WindowOf(const Windows<T>& windows, int64_t row, i
          windows.offset;
 }
 
-/// A thread turns 8 pairs: two stretches of 8 channels, one after the other or `pairs` apart.
+/// A thread rotates 8 pairs: two stretches of 8 channels, contiguous or `pairs` apart.
 __global__ void __launch_bounds__(kThreads) Rope(RopeArgs args) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int parts = args.pairs / kLaneValues;
@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kThreads) Rope(RopeArgs args) {
   const int first = static_cast<int>(at % parts) * kLaneValues;
   const int head = static_cast<int>(at / parts % args.in.heads);
   const int64_t row = at / parts / args.in.heads;
-  const float* turns = args.turns + row * 2 * args.pairs + first;
-  const Lane cosines = LoadLane(turns);
-  const Lane sines = LoadLane(turns + args.pairs);
+  const float* cos_sin = args.cos_sin + row * 2 * args.pairs + first;
+  const Lane cosines = LoadLane(cos_sin);
+  const Lane sines = LoadLane(cos_sin + args.pairs);
   const int low_at = args.interleaved ? 2 * first : first;
   const int high_at = args.interleaved ? low_at + kLaneValues : first + args.pairs;
   const Bf16* in = WindowOf(args.in, row, head);
@@ -144,8 +144,9 @@ void LaunchEmbed(const EmbedArgs& args, Stream stream) {
   NUMOE_LAUNCH(Embed, ShapeFor(static_cast<int64_t>(args.rows) * args.hidden), stream, args);
 }
 
-void LaunchRopeTurns(const RopeTurnsArgs& args, Stream stream) {
-  NUMOE_LAUNCH(RopeTurns, ShapeFor(static_cast<int64_t>(args.rows) * args.pairs * kLaneValues), stream, args);
+void LaunchRopeCosSin(const RopeCosSinArgs& args, Stream stream) {
+  NUMOE_LAUNCH(RopeCosSin, ShapeFor(static_cast<int64_t>(args.rows) * args.pairs * kLaneValues), stream,
+               args);
 }
 
 void LaunchRope(const RopeArgs& args, Stream stream) {

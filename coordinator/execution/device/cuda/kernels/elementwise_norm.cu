@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kWarpWidthMax = 1024;  // wider windows get a block: 32 values a lane are in flight at once
+constexpr int kWarpWidthMax = 1024;  // 32 values per lane in flight; a block computes wider windows
 
-/// What RmsNorm and AddRmsNorm have in common; Delta is void where nothing is added.
+/// The common arguments of RmsNorm and AddRmsNorm; Delta is void if nothing is added.
 template <class In, class Delta>
 struct NormWork {
   Windows<In> in;
@@ -30,7 +30,8 @@ __device__ __forceinline__ T* At(const Windows<T>& windows, int64_t row, int hea
          windows.offset;
 }
 
-/// One window by kTeam threads, kChunks lanes of 8 values each, all of which it holds before it writes any.
+/// Computes one window with kTeam threads. Each has kChunks lanes of 8 values and loads all of them before it
+/// writes any.
 template <int kTeam, int kChunks, class In, class Delta, class Sum>
 __device__ __forceinline__ void NormWindow(const NormWork<In, Delta>& work, int64_t row, int head, int member,
                                            Sum sum_of_team) {

@@ -1,10 +1,11 @@
-// The experts of a layer that live on the device: sorted pairs through gate, up and down.
+// Computes the experts of a layer that are on the device: gate, up and down for sorted pairs.
 //
-// out[pair] = down (silu(gate x) * up x), x the pair's token, for the pairs and pieces of work of
-// LaunchPermute. A slot of an expert is one block of memory, gate and up as one gated matrix and down behind
-// it, so that experts are swapped by writing one block. Two launches of the product kernel (dense_tiles.h):
-// few rows an expert are bound by the experts' bytes, many by the tensor cores; PlanExperts decides on the
-// rows that an expert is likely to meet. Everything that changes from step to step is in device memory.
+// out[pair] = down (silu(gate x) * up x), where x is the pair's token, for the pairs and pieces of work of
+// LaunchPermute. An expert's slot is one block of memory, with gate and up as one gated matrix followed by
+// down, so an expert is exchanged by writing one block. The product kernel (dense_tiles.h) is launched twice:
+// with few rows per expert it is limited by the bytes of the experts, with many by the tensor cores;
+// PlanExperts plans for the likely number of rows per expert. Everything that changes from step to step is in
+// device memory.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +17,9 @@
 
 namespace numoe::execution::cuda {
 
-/// Where an expert's matrices lie in its slot.
+/// The layout of an expert's matrices in its slot.
 struct ExpertSlot {
-  DeviceFormat up_format = DeviceFormat::kBf16;  // gate's, too
+  DeviceFormat up_format = DeviceFormat::kBf16;  // of gate and up
   DeviceFormat down_format = DeviceFormat::kBf16;
   int hidden = 0;  // of the model: inputs of gate and up, outputs of down; a multiple of 8
   int width = 0;   // of the expert; a multiple of 8
@@ -30,14 +31,14 @@ struct ExpertSlot {
 struct ExpertsShape {
   ExpertSlot slot;
   int rows = 0;     // of the bucket
-  int k = 0;        // experts a token
+  int k = 0;        // experts per token
   int experts = 0;  // of the layer
-  int slots = 0;    // of them on the device
+  int slots = 0;    // experts on the device
   int multiprocessors = 132;
   bool exact = false;
 };
 
-/// Obeyed by LaunchPermute (piece_rows, work_max) and LaunchExperts.
+/// The plan that LaunchPermute (piece_rows, work_max) and LaunchExperts execute.
 struct ExpertsPlan {
   GemmPlan up, down;
   int piece_rows = 0;
@@ -54,13 +55,13 @@ struct ExpertsArgs {
   ExpertSlot slot;
   const std::byte* slots = nullptr;     // [slots] of slot.bytes()
   const Bf16* x = nullptr;              // [rows, hidden], 16-byte aligned
-  const int32_t* tokens = nullptr;      // LaunchPermute's
-  const GemmWork* work = nullptr;       // LaunchPermute's
-  const int32_t* work_count = nullptr;  // LaunchPermute's
+  const int32_t* tokens = nullptr;      // output of LaunchPermute
+  const GemmWork* work = nullptr;       // output of LaunchPermute
+  const int32_t* work_count = nullptr;  // output of LaunchPermute
   ExpertsPlan plan;
   Bf16* activations = nullptr;   // scratch [rows * k, width]
-  Bf16* outputs = nullptr;       // out [rows * k, hidden]
-  float* partials = nullptr;     // scratch of plan.partial_bytes()
+  Bf16* outputs = nullptr;       // output [rows * k, hidden]
+  float* partials = nullptr;     // scratch of plan.partial_bytes() bytes
   uint32_t* arrivals = nullptr;  // [plan.arrivals()], zero before the first launch
 };
 void LaunchExperts(const ExpertsArgs& args, Stream stream);

@@ -7,7 +7,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// Experts are put on the device because they are met more often than others: twice the mean and up.
+// Experts are put on the device because they are selected more often than others: at least twice the mean.
 constexpr int kHotFactor = 2;
 
 }  // namespace
@@ -25,7 +25,8 @@ ExpertsPlan PlanExperts(const ExpertsShape& shape) {
   plan.piece_rows = PlanGemm(gemm).tokens();
   plan.work_max = PermuteWorkMax(static_cast<int>(pairs), shape.slots, plan.piece_rows);
   gemm.work_max = plan.work_max;
-  // As if experts were met evenly: hot ones are met more often, and then fewer splits would have done.
+  // Assumes that all experts are selected equally often. Hot experts are selected more often, with which
+  // fewer splits would suffice.
   gemm.work_likely =
       static_cast<int>(std::clamp<int64_t>(pairs * shape.slots / shape.experts, 1, plan.work_max));
   plan.up = PlanGemm(gemm);

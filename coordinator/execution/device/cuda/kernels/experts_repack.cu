@@ -4,15 +4,15 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr int kLineWords = 16;  // outputs of a line of the workers' layout, a word of 4 bytes each
+constexpr int kLineWords = 16;  // outputs per line of the workers' layout, with a word of 4 bytes each
 constexpr int kFp8TailAlignment = 64;
 
-// Words of a step of the workers' layout in shared memory: [half of 16 outputs][line][output].
+// Returns a word of a step of the workers' layout in shared memory: [half of 16 outputs][line][output].
 __device__ __forceinline__ uint32_t Word(const uint32_t* step, int lines, int half, int line, int output) {
   return step[(half * lines + line) * kLineWords + output];
 }
 
-// Pair a_j of k16 step s: output g or g + 8, inputs c and c + 1.
+// The place of pair a_j of k16 step s: output g or g + 8, inputs c and c + 1.
 struct PairPlace {
   int output, input;
 };
@@ -22,8 +22,8 @@ __device__ __forceinline__ PairPlace PlaceOf(int lane, int s, int j) {
 
 struct Int4Step {
   static constexpr DeviceFormat kFormat = DeviceFormat::kInt4;
-  static constexpr int kLines = 8;  // a byte is input k, low, and k + 32, high
-  // A lane's words of tile m, and of eight lanes the scales.
+  static constexpr int kLines = 8;  // a byte has input k in its low nibble and k + 32 in its high nibble
+  // Writes a lane's words of tile m; eight of the lanes also write scales.
   static __device__ __forceinline__ void Write(const uint32_t* step, int half, int m, int lane,
                                                unsigned char* out) {
     uint32_t words[4];

@@ -4,11 +4,11 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr int kFactorBytes = kPanelOutputs * 2;                   // d, or dmin, of a panel's outputs
-constexpr int kInt8Codes = static_cast<int>(layout::kInt8Codes);  // of a step
+constexpr int kFactorBytes = kPanelOutputs * 2;                   // d (or dmin) for the outputs of a panel
+constexpr int kInt8Codes = static_cast<int>(layout::kInt8Codes);  // bytes of codes per step
 constexpr int kInt4Codes = static_cast<int>(layout::kInt4Codes);
 
-// Eight of a format's code values, a byte each.
+// Returns eight of a format's code values, one per byte.
 constexpr uint64_t EightValues(WeightFormat format, int first) {
   uint64_t bytes = 0;
   for (int i = 7; i >= 0; --i)
@@ -16,7 +16,7 @@ constexpr uint64_t EightValues(WeightFormat format, int first) {
   return bytes;
 }
 
-// Of the layout, as constants: its functions are the host's.
+// The layout's sizes as constants, because its functions can be called on the host only.
 template <WeightFormat kFormat>
 constexpr uint64_t kLowValues = EightValues(kFormat, 0);
 template <WeightFormat kFormat>
@@ -28,8 +28,8 @@ constexpr int kFirstScale = static_cast<int>(layout::ScaleOffset(kFormat, 0));
 template <WeightFormat kFormat>
 constexpr bool kHasMinima = layout::HasMinima(kFormat);
 
-// One of the workers' formats: pairs of weights of a step (common/kernels/layout.h), in fp32 as UnpackWeight
-// has them (common/kernels/kernels.h).
+// Decodes one of the workers' formats: pairs of weights of a step (common/kernels/layout.h) in fp32, with the
+// same values as UnpackWeight (common/kernels/kernels.h).
 template <WeightFormat kSource>
 struct Codes {
   static constexpr WeightFormat kFormat = kSource;
@@ -43,7 +43,7 @@ struct Codes {
     return UnpackF16(*reinterpret_cast<const uint16_t*>(at)).x;
   }
 
-  // Scale, or minimum, `group` of output `row`.
+  // Returns scale (or minimum) `group` of output `row`.
   static __device__ __forceinline__ float Scale(const unsigned char* step, const unsigned char* factors,
                                                 int row, int group) {
     const unsigned char* const at =
@@ -64,7 +64,7 @@ struct Codes {
     return static_cast<float>(static_cast<int8_t>(eight >> (code % 8 * 8)));
   }
 
-  // Inputs k and k + 1 of output `row`; k is even.
+  // Returns the weights of inputs k and k + 1 (k is even) of output `row`.
   static __device__ __forceinline__ float2 Pair(const unsigned char* step, const unsigned char* factors,
                                                 int row, int k) {
     const int half = row / layout::kHalfRows, output = row % layout::kHalfRows * 4, byte = k % 4 * 8;

@@ -11,8 +11,9 @@ namespace {
 constexpr int kLogitWarps = 8;
 constexpr int kLogitThreads = 32 * kLogitWarps;
 
-/// A block: kRows rows by kExperts experts. Warp w sums lanes of 8 values w, w + 8, ... of 256; then the
-/// warps' sums are added in ascending order. kRows and kExperts change who computes a sum, not its order.
+/// A block computes kRows rows by kExperts experts. Warp w sums lanes of 8 values w, w + 8, ... of 256; then
+/// the warps' sums are added in ascending order. kRows and kExperts do not change the order of a sum, only
+/// the block that computes it.
 template <int kRows, int kExperts, class T>
 __global__ void __launch_bounds__(kLogitThreads) GateLogits(GateLogitsArgs<T> args) {
   NUMOE_SHARED(float, parts, [kLogitWarps][kRows * kExperts]);
@@ -25,7 +26,7 @@ __global__ void __launch_bounds__(kLogitThreads) GateLogits(GateLogitsArgs<T> ar
        column += kLogitThreads * kLaneValues) {
     Lane weights[kExperts];
 #pragma unroll
-    for (int e = 0; e < kExperts; ++e) {  // experts and rows that do not exist: another's, not stored
+    for (int e = 0; e < kExperts; ++e) {  // those that do not exist load another's data and are not stored
       const int expert = min(first_expert + e, args.experts - 1);
       weights[e] = LoadLane(args.weight + static_cast<int64_t>(expert) * args.hidden + column);
     }
@@ -77,18 +78,19 @@ void LaunchLogits(const GateLogitsArgs<T>& args, Stream stream) {
 
 // --- selection ---------------------------------------------------------------------------------------------
 
-constexpr int kSelectWarps = 4;  // one row each
+constexpr int kSelectWarps = 4;  // one row for each
 constexpr int kExpertsOfLane = kGateExpertsMax / 32;
 constexpr unsigned kTaken = 0;
 
-/// Larger for the better choice, as floats compare (-0 as 0); NaN worst. Never kTaken.
+/// Returns a key that is larger for the better choice, in the order of the floats (-0 counts as 0); NaN is
+/// the worst. Never returns kTaken.
 __device__ __forceinline__ unsigned ChoiceKey(float choice) {
   if (!(choice == choice)) return kTaken + 1;
   const unsigned bits = __float_as_uint(choice + 0.0f);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-/// What weights are made of, for this lane's experts lane, lane + 32, ...
+/// Computes the scores, from which weights are computed, for this lane's experts lane, lane + 32, ...
 __device__ __forceinline__ void Score(const GateSelectArgs& args, const float* logits, int lane,
                                       float* shared, float (&scores)[kExpertsOfLane]) {
   float top = -INFINITY;
@@ -114,7 +116,8 @@ __device__ __forceinline__ void Score(const GateSelectArgs& args, const float* l
     if (lane + 32 * j < args.experts) shared[lane + 32 * j] = scores[j] = expf(scores[j] - top);
   }
   __syncwarp();
-  // In the reference's order: where a quotient rounds, and so which choices tie, hangs on the sum's last bit.
+  // Adds in the order of the reference, because the rounding of quotients, and with it which choices tie,
+  // depends on the last bit of the sum.
   float sum = 0;
   for (int e = 0; e < args.experts; ++e) sum += shared[e];
   __syncwarp();
@@ -124,7 +127,8 @@ __device__ __forceinline__ void Score(const GateSelectArgs& args, const float* l
   }
 }
 
-/// Bit g: group g is among the topk_group with the largest sums of their two best choices.
+/// Returns a mask: bit g is set if group g is among the topk_group groups with the largest sums of their two
+/// best choices.
 __device__ __forceinline__ unsigned KeptGroups(const GateSelectArgs& args, const float* choices, int lane) {
   const int width = args.experts / args.n_group;
   float first = -INFINITY, second = -INFINITY;
@@ -146,7 +150,8 @@ __device__ __forceinline__ unsigned KeptGroups(const GateSelectArgs& args, const
   return __ballot_sync(~0u, lane < args.n_group && better < args.topk_group);
 }
 
-/// Where this lane's expert comes when the lightest go last; both groups keep their order.
+/// Returns the place of this lane's expert when the lightest ones are moved to the end; both groups keep
+/// their order.
 __device__ __forceinline__ int PlaceOf(const GateSelectArgs& args, int chosen, float weight, int lane) {
   int heavier = 0;
   for (int k = 0; k < args.experts_per_token; ++k) {

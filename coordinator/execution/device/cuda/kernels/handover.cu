@@ -11,20 +11,21 @@ __device__ __forceinline__ bool Failed(const HandoverFault* fault) {
   return LoadVolatile(&fault->kind) != static_cast<uint32_t>(FaultKind::kNone);
 }
 
-// The same for all threads of a block, which ask once: the word is on the other side of PCIe.
+// Returns the same for all threads of a block. Only one thread reads the word, because it is on the other
+// side of PCIe.
 __device__ __forceinline__ bool BlockFailed(const HandoverFault* fault) {
   return __syncthreads_or(threadIdx.x == 0 && Failed(fault) ? 1 : 0) != 0;
 }
 
-__device__ __forceinline__ void Note(HandoverFault* fault, FaultKind kind, uint32_t port, uint32_t call,
+__device__ __forceinline__ void Note(HandoverFault* fault, FaultKind kind, uint32_t endpoint, uint32_t call,
                                      uint32_t status) {
-  fault->port = port;
+  fault->endpoint = endpoint;
   fault->call = call;
   fault->status = status;
   StoreReleaseSystem(&fault->kind, static_cast<uint32_t>(kind));
 }
 
-// A block's share of one worker's request: hidden states widened to fp32, then ids and weights.
+// Writes a block's share of one worker's request: hidden states widened to fp32, then ids and weights.
 __device__ __forceinline__ void WriteRequest(const SendCallsArgs& args, const HandoverStep& step,
                                              std::byte* slot) {
   const int rows = step.rows;
@@ -46,21 +47,22 @@ __device__ __forceinline__ void WriteRequest(const SendCallsArgs& args, const Ha
   }
 }
 
-// Grid [blocks, ports]. The last block of a port to finish publishes: it sees what the others wrote.
+// The grid is [blocks, endpoints]. The last block of an endpoint to finish publishes the request, because it
+// sees all that the others wrote.
 __global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
   const HandoverStep& step = *args.step;
-  const int port_index = static_cast<int>(blockIdx.y);
-  if (port_index >= step.ports || BlockFailed(args.fault)) return;
-  const HandoverPort& port = step.port[port_index];
-  WriteRequest(args, step, port.request);
+  const int index = static_cast<int>(blockIdx.y);
+  if (index >= step.endpoint_count || BlockFailed(args.fault)) return;
+  const DeviceMailboxEndpoint& endpoint = step.endpoints[index];
+  WriteRequest(args, step, endpoint.request);
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x != 0) return;
-  if (atomicAdd(&args.blocks_done[port_index], 1u) + 1 != gridDim.x) return;
-  args.blocks_done[port_index] = 0;
-  *reinterpret_cast<RequestDescriptor*>(port.request) = {
+  if (atomicAdd(&args.blocks_done[index], 1u) + 1 != gridDim.x) return;
+  args.blocks_done[index] = 0;
+  *reinterpret_cast<RequestDescriptor*>(endpoint.request) = {
       step.first_call_id + static_cast<uint64_t>(args.call),
-      port.instance,
+      endpoint.instance,
       args.layer,
       step.rows,
       args.experts_per_token,
@@ -68,37 +70,38 @@ __global__ void __launch_bounds__(kThreads) SendCalls(SendCallsArgs args) {
       args.deferred_experts};
   const uint64_t values = static_cast<uint64_t>(step.rows) * static_cast<uint64_t>(args.hidden_size);
   const uint64_t entries = static_cast<uint64_t>(step.rows) * static_cast<uint64_t>(args.experts_per_token);
-  *port.request_length = kDescriptorBytes + 4 * values + 8 * entries;
+  *endpoint.request_length = kDescriptorBytes + 4 * values + 8 * entries;
   __threadfence_system();
-  StoreReleaseSystem(port.request_published, port.requests + static_cast<uint32_t>(args.call) + 1);
+  StoreReleaseSystem(endpoint.request_published, endpoint.requests + static_cast<uint32_t>(args.call) + 1);
 }
 
-// Waits for one port's reply to the call; what is wrong with it.
-__device__ __forceinline__ FaultKind AwaitReply(const AwaitRepliesArgs& args, const HandoverPort& port,
-                                                uint64_t call_id, uint32_t& status) {
-  const uint32_t* const published = args.deferred ? port.deferred_published : port.reply_published;
-  const uint32_t before = args.deferred ? port.deferred : port.replies;
+// Waits for one endpoint's reply to the call. Returns what is wrong with it, or kNone.
+__device__ __forceinline__ FaultKind AwaitReply(const AwaitRepliesArgs& args,
+                                                const DeviceMailboxEndpoint& endpoint, uint64_t call_id,
+                                                uint32_t& status) {
+  const uint32_t* const published = args.deferred ? endpoint.deferred_published : endpoint.reply_published;
+  const uint32_t before = args.deferred ? endpoint.deferred : endpoint.replies;
   while (LoadAcquireSystem(published) != before + static_cast<uint32_t>(args.reply) + 1) {
     if (LoadVolatile(args.release) != 0) return FaultKind::kReleased;
-    __nanosleep(200);  // a poll crosses PCIe in about a microsecond: more of them at once help nobody
+    __nanosleep(200);  // a poll over PCIe takes about a microsecond, so polling more often is useless
   }
-  const std::byte* const slot = args.deferred ? port.deferred_reply : port.reply;
+  const std::byte* const slot = args.deferred ? endpoint.deferred_reply : endpoint.reply;
   const auto& reply = *reinterpret_cast<const volatile ReplyDescriptor*>(slot);
   if (reply.call_id != call_id) return FaultKind::kOtherCall;
   status = static_cast<uint32_t>(reply.status_code);
   return status != 0 ? FaultKind::kRefused : FaultKind::kNone;
 }
 
-// One lane a port: a reply is there when its counter stands where this call puts it. The first lane that
-// found something wrong notes it.
+// There is one lane per endpoint. A reply has arrived when its counter has the value for this call. The first
+// lane that finds a fault records it.
 __global__ void AwaitReplies(AwaitRepliesArgs args) {
   const HandoverStep& step = *args.step;
   const auto lane = static_cast<uint32_t>(threadIdx.x);
-  const bool waits = static_cast<int>(lane) < step.ports && !Failed(args.fault);
+  const bool waits = static_cast<int>(lane) < step.endpoint_count && !Failed(args.fault);
   uint32_t status = 0;
-  const FaultKind kind =
-      waits ? AwaitReply(args, step.port[lane], step.first_call_id + static_cast<uint64_t>(args.call), status)
-            : FaultKind::kNone;
+  const FaultKind kind = waits ? AwaitReply(args, step.endpoints[lane],
+                                            step.first_call_id + static_cast<uint64_t>(args.call), status)
+                               : FaultKind::kNone;
   const unsigned failing = __ballot_sync(~0u, kind != FaultKind::kNone);
   if (failing != 0 && (failing & (0u - failing)) == 1u << lane)
     Note(args.fault, kind, lane, static_cast<uint32_t>(args.call), status);
@@ -112,8 +115,8 @@ __global__ void __launch_bounds__(kThreads) AddReplies(AddRepliesArgs args) {
   if (i >= quads) return;
   auto* residual = reinterpret_cast<float4*>(args.residual);
   float4 sum = residual[i];
-  for (int p = 0; p < step.ports; ++p) {
-    const std::byte* const reply = args.deferred ? step.port[p].deferred_reply : step.port[p].reply;
+  for (int p = 0; p < step.endpoint_count; ++p) {
+    const std::byte* const reply = args.deferred ? step.endpoints[p].deferred_reply : step.endpoints[p].reply;
     const auto* partial = reinterpret_cast<const float4*>(reply + kDescriptorBytes);
     const float4 part = partial[i];
     sum = make_float4(sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w);
@@ -124,10 +127,10 @@ __global__ void __launch_bounds__(kThreads) AddReplies(AddRepliesArgs args) {
 }  // namespace
 
 void LaunchSendCalls(const SendCallsArgs& args, Stream stream) {
-  // 16 KiB of reads a block: enough blocks to fill the link, few enough that their counting costs nothing.
+  // 16 KiB of reads per block: enough blocks to fill the link, few enough that counting them costs little.
   const int blocks = std::max(1, std::min(64, args.rows_max * args.hidden_size / 8192));
   const LaunchShape shape{
-      .blocks = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(args.ports_max)),
+      .blocks = dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(args.endpoints_max)),
       .threads = dim3(kThreads)};
   NUMOE_LAUNCH((SendCalls), shape, stream, args);
 }

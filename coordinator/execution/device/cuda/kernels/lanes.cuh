@@ -1,8 +1,8 @@
 // Eight values of a row in one thread's registers, and sums over the threads of a warp or a block.
 //
-// A Lane is what a thread moves by 16-byte accesses: one of BF16, two of fp32; inside it is fp32. Sums add in
-// a fixed order (butterfly in the warp, then warps in ascending order), so they do not depend on the
-// schedule. Included by .cu files only.
+// A Lane holds the eight values that a thread loads or stores with 16-byte accesses (one for BF16, two for
+// fp32); its values are fp32. Sums are added in a fixed order (butterfly in the warp, then warps in ascending
+// order), so they do not depend on the schedule. Included by .cu files only.
 #pragma once
 
 #include "coordinator/execution/device/cuda/kernels/stream.h"
@@ -38,14 +38,14 @@ __device__ __forceinline__ void StoreLane(Bf16* at, const Lane& lane) {
                                              PackBf16(lane.v[4], lane.v[5]), PackBf16(lane.v[6], lane.v[7]));
 }
 
-/// The same sum on all 32 lanes.
+/// Returns the sum over the warp, on all 32 lanes.
 __device__ __forceinline__ float WarpSum(float value) {
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) value += __shfl_xor_sync(~0u, value, lanes);
   return value;
 }
 
-/// The same sum on all threads of a block of kWarps warps. Callable again after a __syncthreads.
+/// Returns the sum over a block of kWarps warps, on all threads. May be called again after a __syncthreads.
 template <int kWarps>
 __device__ __forceinline__ float BlockSum(float value) {
   NUMOE_SHARED(float, sums, [kWarps]);

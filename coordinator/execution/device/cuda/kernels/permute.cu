@@ -7,12 +7,13 @@ namespace {
 constexpr int kWarps = kPermuteThreads / 32;
 constexpr int kCombineThreads = 128;
 
-// Of a block's pairs: how many of each slot every warp has, then how many the warps before it have.
+// Counts of a block's pairs by warp and slot: first the pairs of each warp, then those of all warps before
+// it.
 using WarpCounts = uint16_t[kWarps][kSlotsMax];
 
 struct Pair {
   int index;  // token * k + j
-  int slot;   // -1: none
+  int slot;   // -1 if the expert has none
   int rank;   // among the block's pairs of the slot
 };
 
@@ -22,8 +23,8 @@ __device__ __forceinline__ int SlotOf(const PermuteArgs& args, int pair) {
   return expert < 0 ? -1 : args.slots[expert];
 }
 
-// Ranks by counting: equal slots within a warp by their lanes' order, warps by theirs. Afterwards counts[0]
-// .. hold prefixes, and `total` of thread s is the block's number of pairs of slot s.
+// Ranks pairs by counting: pairs of the same slot are ordered by warp, and within a warp by lane. Afterwards
+// `counts` contains prefix sums, and `total` of thread s is the block's number of pairs of slot s.
 __device__ __forceinline__ Pair RankInBlock(const PermuteArgs& args, WarpCounts& counts, int& total) {
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
   for (int i = thread; i < kWarps * kSlotsMax / 2; i += kPermuteThreads)
@@ -49,7 +50,7 @@ __device__ __forceinline__ Pair RankInBlock(const PermuteArgs& args, WarpCounts&
   return pair;
 }
 
-// The sum of `value` over all threads before this one.
+// Returns the sum of `value` over all threads before this one.
 __device__ __forceinline__ int SumBefore(int value) {
   NUMOE_SHARED(int, sums, [kWarps]);
   const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
@@ -62,11 +63,12 @@ __device__ __forceinline__ int SumBefore(int value) {
   __syncthreads();
   int before = sum - value;
   for (int i = 0; i < warp; ++i) before += sums[i];
-  __syncthreads();  // sums is used again
+  __syncthreads();  // `sums` may be overwritten by the next call
   return before;
 }
 
-// Thread s: `total` pairs of slot s. Writes its pieces of work; returns where the slot's run begins.
+// Called by each thread s with the number `total` of pairs of slot s. Writes the slot's pieces of work, and
+// returns where its run begins.
 __device__ __forceinline__ int CutIntoWork(const PermuteArgs& args, int total) {
   const int slot = static_cast<int>(threadIdx.x);
   const int pieces = (total + args.piece_rows - 1) / args.piece_rows;
@@ -107,7 +109,7 @@ __global__ void __launch_bounds__(kPermuteThreads) CountPairs(PermuteArgs args) 
   if (slot < args.slot_count) args.counts[blockIdx.x * args.slot_count + slot] = total;
 }
 
-// One block: counts of the blocks become where each block's run of each slot begins.
+// Runs as one block: replaces the blocks' counts by the place where each block's run of each slot begins.
 __global__ void __launch_bounds__(kPermuteThreads) PlaceRuns(PermuteArgs args, int blocks) {
   const int slot = static_cast<int>(threadIdx.x);
   int total = 0;

@@ -10,7 +10,7 @@ void AddTasks(const PrefillRun& run, const PrefillStretch& stretch, PrefillPass&
   for (int begin = 0; begin < run.rows; begin += kPrefillTaskRows) {
     const int rows = std::min(kPrefillTaskRows, run.rows - begin);
     const int end_position = run.position + begin + rows;
-    if (end_position <= stretch.begin) continue;  // these rows come before all of the stretch
+    if (end_position <= stretch.begin) continue;  // these rows precede the whole stretch
     pass.tasks.push_back({.row = run.row + begin,
                           .rows = rows,
                           .sequence = run.sequence,
@@ -59,7 +59,7 @@ bool ExpandsLatents(const PrefillRun& run, const LatentRunShape& shape) {
   if (run.rows < kExpandedRowsMin) return false;
   const double context = run.position + run.rows;
   const double pairs =
-      (run.position + 1 + context) / 2 * run.rows;  // of a row and a position that it attends to
+      (run.position + 1 + context) / 2 * run.rows;  // pairs of a row and a position that it attends to
   const double absorbed =
       1.0 * run.rows * (shape.nope + shape.value) * shape.latent + pairs * (2 * shape.latent + shape.rope);
   const double expanded =

@@ -6,7 +6,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr float kLargestLogit = 1e30f;  // what a rule makes of a logit stays a number
+constexpr float kLargestLogit = 1e30f;  // bounds logits after rules, so that they stay finite
 constexpr int kMaskBits = 64;
 
 // --- mask and rules --------------------------------------------------------------------------------------
@@ -15,7 +15,7 @@ __device__ __forceinline__ float Bounded(float logit) {  // NaN stays NaN
   return logit < -kLargestLogit ? -kLargestLogit : kLargestLogit < logit ? kLargestLogit : logit;
 }
 
-/// LogitRules::Apply for one token.
+/// Does the same as LogitRules::Apply, for one token.
 __device__ __forceinline__ float Ruled(const SamplingRow& params, const TokenRule& rule, float logit) {
   if (rule.biased) logit = Bounded(__fadd_rn(logit, rule.bias));
   if (!rule.seen) return logit;
@@ -27,12 +27,12 @@ __device__ __forceinline__ float Ruled(const SamplingRow& params, const TokenRul
   return Bounded(logit);
 }
 
-/// `mask` null: any may.
+/// Whether the mask allows the token; any token is allowed if `mask` is null.
 __device__ __forceinline__ bool IsAllowed(const uint64_t* mask, int token) {
   return mask == nullptr || (mask[token / kMaskBits] >> token % kMaskBits & 1) != 0;
 }
 
-/// The row as mask and rules change it; `forbid`: late tokens, too.
+/// Writes the row after mask and rules are applied; if `forbid`, late tokens are forbidden too.
 __device__ inline void Shape(const SamplingArgs& args, const SamplingRow& params, const float* raw,
                              float* shaped, bool forbid) {
   const uint64_t* const mask =
@@ -50,7 +50,7 @@ __device__ inline void Shape(const SamplingArgs& args, const SamplingRow& params
 
 // --- drawing ---------------------------------------------------------------------------------------------
 
-__device__ __forceinline__ uint64_t Mix(uint64_t x) {  // SplitMix64, as CounterUniform
+__device__ __forceinline__ uint64_t Mix(uint64_t x) {  // SplitMix64, as in CounterUniform
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -61,7 +61,7 @@ struct Scratch {
   Histogram coarse, fine;
 };
 
-/// The token of a row with candidates, not greedy.
+/// Draws the token of a row that has candidates and is not greedy.
 __device__ inline int Draw(const SamplingRow& params, const RowView& row, int best_token, Scratch& scratch) {
   NUMOE_SHARED(int, token, [1]);
   const Prefix all = FillCoarse(row, scratch.coarse);
@@ -95,7 +95,7 @@ __device__ inline int Draw(const SamplingRow& params, const RowView& row, int be
 
 // --- log-probabilities -----------------------------------------------------------------------------------
 
-/// ReadLogprobs of the row as the model gave it.
+/// Does the same as ReadLogprobs, with the row as the model computed it.
 __device__ inline void ReadLogprobs(const SamplingRow& params, const RowView& row, Scratch& scratch,
                                     SampledToken& out) {
   NUMOE_SHARED(int, tokens, [kTopLogprobsMax]);
@@ -113,7 +113,7 @@ __device__ inline void ReadLogprobs(const SamplingRow& params, const RowView& ro
   const int wanted = min(params.top_logprobs, static_cast<int>(all.tokens));
   if (wanted > 0) {
     const Place last = Select(row, scratch.coarse, scratch.fine, false, static_cast<Count>(wanted));
-    const int sure = wanted - 1 - static_cast<int>(last.tie);  // better ones than the last
+    const int sure = wanted - 1 - static_cast<int>(last.tie);  // tokens that are better than the last one
     if (threadIdx.x == 0) above_count = 0;
     __syncthreads();
     ForEachLogit(row.logits, row.vocab, [&](int token, float logit) {
@@ -125,7 +125,7 @@ __device__ inline void ReadLogprobs(const SamplingRow& params, const RowView& ro
   out.logprob = logprob(out.token);
   out.rank = 1 + static_cast<int>(above);
   out.top_count = wanted;
-  for (int i = 0; i < wanted; ++i) {  // few: by insertion
+  for (int i = 0; i < wanted; ++i) {  // insertion sort, since they are few
     const int token = tokens[i];
     const unsigned key = SortKey(row.logits[token]);
     int place = i;
@@ -141,7 +141,7 @@ __device__ inline void ReadLogprobs(const SamplingRow& params, const RowView& ro
   }
 }
 
-// Two blocks a multiprocessor: left to itself, ptxas spills on sm_86 and sm_89 to make it three.
+// Two blocks per multiprocessor; without this bound, ptxas spills registers on sm_86 and sm_89 to fit three.
 __global__ void __launch_bounds__(kSampleThreads, 2) Sample(SamplingArgs args) {
   NUMOE_SHARED(Scratch, scratch);
   NUMOE_SHARED(SampledToken, out);
@@ -158,7 +158,8 @@ __global__ void __launch_bounds__(kSampleThreads, 2) Sample(SamplingArgs args) {
     if (shapes) Shape(args, params, raw, shaped, params.forbids);
     best = FindBest(logits, params.vocab);
     if (!best.bad && best.logit == kForbidden && params.masked && params.forbids) {
-      Shape(args, params, raw, shaped, false);  // where rules forbid all that the mask has, they give way
+      Shape(args, params, raw, shaped,
+            false);  // if rules forbid all tokens that the mask allows, late ones are allowed
       best = FindBest(logits, params.vocab);
     }
     status = best.bad                   ? SampleStatus::kNotANumber

@@ -1,11 +1,11 @@
-// One block's passes over a row of logits: its best, histograms of its weights, and the token at a count or a
-// mass.
+// The passes of a block over a row of logits: they find the best token, compute histograms of weights, and
+// find the token at which a count or a mass is reached.
 //
-// "Sorted" means by logit, best first, of equals the lower token first; nothing is sorted. Weights are
-// exp((logit - best) * inverse), as floats the same bits as coordinator/execution/sampling/logit_row.h
-// computes (hence the roundings written out: nvcc would contract them), summed as integers in units of 2^-44.
-// All functions are for all threads of the block together and return the same to each. Included by
-// sampling.cu only.
+// "Sorted order" means by logit, best first, ties by the lower token first; no row is ever sorted. Weights
+// are exp((logit - best) * inverse), as floats with the same bits as in
+// coordinator/execution/sampling/logit_row.h (therefore roundings are explicit: nvcc would contract the
+// operations), summed as integers in units of 2^-44. All functions must be called by all threads of the block
+// together and return the same value to each. Included by sampling.cu only.
 #pragma once
 
 #include "coordinator/execution/device/cuda/words.h"
@@ -14,9 +14,9 @@ namespace numoe::execution::cuda {
 
 inline constexpr int kSampleThreads = 512;
 inline constexpr int kSampleWarps = kSampleThreads / 32;
-inline constexpr int kBins = 1024;  // two a thread
+inline constexpr int kBins = 1024;  // two per thread
 inline constexpr int kBinBits = 10;
-inline constexpr float kForbidden = -3.402823466e+38f;  // kForbiddenLogit
+inline constexpr float kForbidden = -3.402823466e+38f;  // the value of kForbiddenLogit
 
 using Count = unsigned long long;
 
@@ -27,7 +27,7 @@ struct RowView {
   float inverse;
 };
 
-/// Unsigned in the order of the floats, -0 as 0.
+/// Returns an unsigned integer that has the order of the floats; -0 counts as 0.
 __device__ __forceinline__ unsigned SortKey(float logit) {
   const unsigned bits = __float_as_uint(logit + 0.0f);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
@@ -36,11 +36,11 @@ __device__ __forceinline__ float LogitOfKey(unsigned key) {
   return __uint_as_float((key >> 31) != 0 ? key & 0x7fffffffu : ~key);
 }
 
-/// log2 of the weight, not above 0.
+/// Returns log2 of the weight, which is at most 0.
 __device__ __forceinline__ float Log2Weight(const RowView& row, float logit) {
   return __fmul_rn(__fmul_rn(__fadd_rn(logit, -row.best), row.inverse), 1.44269504f);
 }
-/// ExpOfNegative of logit_row.h.
+/// Returns the weight; the same as ExpOfNegative of logit_row.h.
 __device__ __forceinline__ float Weight(const RowView& row, float logit) {
   constexpr float kToInteger = 12582912.0f;  // 1.5 * 2^23: adding it rounds
   float t = Log2Weight(row, logit);
@@ -57,7 +57,7 @@ __device__ __forceinline__ float Weight(const RowView& row, float logit) {
 }
 __device__ __forceinline__ Count FixedWeight(float weight) { return static_cast<Count>(weight * 0x1p44f); }
 
-/// Calls body(token, logit) for each token of the row, 4 a thread at a time.
+/// Calls body(token, logit) for each token of the row; a thread reads 4 at a time.
 template <class Body>
 __device__ __forceinline__ void ForEachLogit(const float* logits, int vocab, Body body) {
 #pragma unroll 4
@@ -75,7 +75,7 @@ __device__ __forceinline__ Count BlockReduce(Count value, Combine combine) {
   NUMOE_SHARED(Count, parts, [kSampleWarps]);
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) value = combine(value, __shfl_xor_sync(~0u, value, lanes));
-  __syncthreads();  // of an earlier call the last has been read
+  __syncthreads();  // the results of an earlier call have been read
   if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
   __syncthreads();
   value = parts[0];
@@ -89,7 +89,7 @@ __device__ __forceinline__ Count BlockMaxOf(Count value) {
   return BlockReduce(value, [](Count a, Count b) { return a > b ? a : b; });
 }
 
-/// The first in sorted order. `bad`: a logit is NaN or infinite.
+/// The first token in sorted order. `bad` means that a logit is NaN or infinite.
 struct Best {
   float logit;
   int token;
@@ -110,11 +110,11 @@ __device__ inline Best FindBest(const float* logits, int vocab) {
           static_cast<int>(0xffffffffu - static_cast<unsigned>(top)), bad != 0};
 }
 
-/// Tokens and mass per bin; bins in sorted order.
+/// The tokens and the mass of each bin; bins are in sorted order.
 struct Histogram {
   unsigned count[kBins];
   unsigned low[kBins],
-      high[kBins];  // of the mass: 32-bit atomics are native in shared memory, 64-bit ones are not
+      high[kBins];  // halves of the mass, because shared memory has native 32-bit atomics only
 };
 
 __device__ __forceinline__ void Clear(Histogram& histogram) {
@@ -133,12 +133,12 @@ __device__ __forceinline__ void AddTo(Histogram& histogram, int bin, unsigned to
   if (high != 0) atomicAdd(&histogram.high[bin], high);
 }
 
-/// A bin of log2(weight), 23 to the octave; the last one has all that weigh less than 2^-44.4.
+/// Returns the bin of log2(weight), 23 bins per octave; the last bin contains all weights below 2^-44.4.
 __device__ __forceinline__ int CoarseBin(const RowView& row, float logit) {
   return static_cast<int>(fminf(-Log2Weight(row, logit) * 23.0f, static_cast<float>(kBins - 1)));
 }
 
-/// What comes before a place in sorted order.
+/// The tokens and the mass before a place in sorted order.
 struct Prefix {
   Count tokens, mass;
 };
@@ -146,8 +146,8 @@ __device__ __forceinline__ Count Of(const Prefix& prefix, bool by_mass) {
   return by_mass ? prefix.mass : prefix.tokens;
 }
 
-/// All tokens but forbidden ones; returns all of them. The best one's equals and the last bin, where many may
-/// meet, are counted in registers.
+/// Counts all tokens except forbidden ones, and returns their number and mass. Tokens that tie with the best
+/// one and tokens of the last bin, which may be many, are counted in registers.
 __device__ inline Prefix FillCoarse(const RowView& row, Histogram& coarse) {
   Clear(coarse);
   Count best = 0, last = 0;
@@ -177,7 +177,7 @@ __device__ inline Prefix FillCoarse(const RowView& row, Histogram& coarse) {
   return {BlockSumOf(all.tokens), BlockSumOf(all.mass)};
 }
 
-/// The bin in which the prefix reaches `rank` >= 1, and what comes before it, on top of `before`.
+/// The bin in which the prefix reaches `rank` >= 1, and the prefix before that bin, including `before`.
 struct FoundBin {
   Prefix before;
   int bin;
@@ -194,7 +194,7 @@ __device__ inline FoundBin FindBin(const Histogram& histogram, Prefix before, bo
               static_cast<Count>(histogram.high[first + i]) << 32 | histogram.low[first + i]};
   }
   Prefix sum{own[0].tokens + own[1].tokens,
-             own[0].mass + own[1].mass};  // inclusive, of the warp's lanes so far
+             own[0].mass + own[1].mass};  // inclusive sum over the warp's lanes so far
   for (int lanes = 1; lanes < 32; lanes *= 2) {
     const Count tokens = __shfl_up_sync(~0u, sum.tokens, static_cast<unsigned>(lanes));
     const Count mass = __shfl_up_sync(~0u, sum.mass, static_cast<unsigned>(lanes));
@@ -218,14 +218,15 @@ __device__ inline FoundBin FindBin(const Histogram& histogram, Prefix before, bo
   return found;
 }
 
-/// A place in sorted order: the logit, which of its equals, and the mass up to and with it.
+/// A place in sorted order: the logit, its number among equal logits, and the mass up to and including it.
 struct Place {
   unsigned key;
   Count tie;
   Count mass;
 };
 
-/// The first place whose prefix, with itself, has `rank` tokens or as much mass. REQUIRES: 1 <= rank <= all.
+/// Returns the first place whose prefix, including itself, has `rank` tokens, or mass `rank` if `by_mass`.
+/// REQUIRES: 1 <= rank <= all.
 __device__ inline Place Select(const RowView& row, const Histogram& coarse, Histogram& fine, bool by_mass,
                                Count rank) {
   FoundBin found = FindBin(coarse, {0, 0}, by_mass, rank);
@@ -261,7 +262,7 @@ __device__ inline Place Select(const RowView& row, const Histogram& coarse, Hist
   return {high, tie, found.before.mass + (tie + 1) * weight};
 }
 
-/// Tokens with this key in ascending order, from the `skip`th on, at most `wanted` of them.
+/// Writes the tokens with this key in ascending order, without the first `skip` of them, at most `wanted`.
 __device__ inline void TokensOfKey(const RowView& row, unsigned key, int skip, int wanted, int* tokens) {
   if (skip == 0 && wanted == 1) {
     Count first = 0;
@@ -277,7 +278,7 @@ __device__ inline void TokensOfKey(const RowView& row, unsigned key, int skip, i
   NUMOE_SHARED(int, warps, [kSampleWarps]);
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int warp = static_cast<int>(threadIdx.x / 32);
-  int place = -skip;  // of the next match
+  int place = -skip;  // the index of the next match
   for (int first = 0; first < row.vocab && place < wanted; first += kSampleThreads) {
     const int token = first + static_cast<int>(threadIdx.x);
     const bool match = token < row.vocab && SortKey(row.logits[token]) == key;

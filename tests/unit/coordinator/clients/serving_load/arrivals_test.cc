@@ -8,7 +8,7 @@
 namespace numoe::clients {
 namespace {
 
-// Mean and coefficient of variation of the gaps.
+// Returns the mean and the coefficient of variation of the gaps.
 std::pair<double, double> Gaps(const std::vector<double>& arrivals) {
   const auto count = static_cast<double>(arrivals.size() - 1);
   const double mean = arrivals.back() / count;
@@ -22,7 +22,7 @@ TEST(Arrivals, InfiniteRateIsAllAtOnce) {
   EXPECT_TRUE(PlanArrivals(0, {}).empty());
 }
 
-TEST(Arrivals, PoissonAtTheRateAskedFor) {
+TEST(Arrivals, PoissonAtTheRequestedRate) {
   const auto arrivals = PlanArrivals(100'000, {.request_rate = 50});
   EXPECT_EQ(arrivals[0], 0);
   EXPECT_TRUE(std::is_sorted(arrivals.begin(), arrivals.end()));
@@ -39,7 +39,7 @@ TEST(Arrivals, BurstinessKeepsTheRateAndChangesTheSpread) {
   }
 }
 
-TEST(Arrivals, TheSeedDecides) {
+TEST(Arrivals, TheSeedDeterminesTheTimes) {
   const ArrivalOptions options{.request_rate = 3, .seed = 5};
   EXPECT_EQ(PlanArrivals(100, options), PlanArrivals(100, options));
   EXPECT_NE(PlanArrivals(100, options), PlanArrivals(100, {.request_rate = 3, .seed = 6}));

@@ -26,7 +26,8 @@ size_t Count(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The places of a series' markers, the legend's first. Not by std::regex, which gcc 12 warns of under ASan.
+// Returns the positions of a series' markers, the legend's first; without std::regex, for which gcc 12 warns
+// under ASan.
 std::vector<std::pair<double, double>> Markers(const std::string& svg, const std::string& series) {
   std::vector<std::pair<double, double>> places;
   const std::string marker = "class=\"" + series + "-mark\" ";
@@ -82,7 +83,7 @@ TEST(LoadPlot, OddValuesStillDraw) {
   }
 }
 
-TEST(LoadPlot, PointsOutsideThePanelDoNotExist) {
+TEST(LoadPlot, PointsAreInsideThePanel) {
   std::vector<LoadPoint> points;
   for (int i = 1; i < 30; ++i) points.push_back(Point(std::to_string(i), 7.3 * i, 3.0 * i * i, 1.1 * i));
   const std::string svg = DrawLoadPlot("m", "", points);

@@ -9,8 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Expected values are numpy's: np.percentile([1, 2, 3, 4, 10], p), np.std.
-TEST(Spread, IsNumpys) {
+// numpy has computed the expected values: np.percentile([1, 2, 3, 4, 10], p), np.std.
+TEST(Spread, IsTheSameAsInNumpy) {
   const Spread spread = SpreadOf({10, 1, 3, 2, 4});
   EXPECT_DOUBLE_EQ(spread.mean, 4);
   EXPECT_DOUBLE_EQ(spread.median, 3);
@@ -44,7 +44,7 @@ LoadResult TwoAnswersAndAFailure() {
   return result;
 }
 
-TEST(LoadReport, CountsWhatSucceeded) {
+TEST(LoadReport, CountsTheRequestsThatSucceeded) {
   const LoadReport report = Summarise(TwoAnswersAndAFailure());
   EXPECT_EQ(report.completed, 2);
   EXPECT_EQ(report.failed, 1);
@@ -55,7 +55,7 @@ TEST(LoadReport, CountsWhatSucceeded) {
   EXPECT_NEAR(report.itl.mean, 375, 1e-9);
   EXPECT_DOUBLE_EQ(report.itl.max, 1000);
   EXPECT_NEAR(report.e2e.mean, 1500, 1e-9);
-  // (1.0 - 0.5) / 3 and (2 - 1) / 8 seconds a token.
+  // (1.0 - 0.5) / 3 and (2 - 1) / 8 seconds per token.
   EXPECT_NEAR(report.tpot.mean, (500.0 / 3 + 125) / 2, 1e-9);
   EXPECT_NEAR(report.concurrency, 3.0 / 4, 1e-9);
   EXPECT_DOUBLE_EQ(report.arrival_delay_max_ms, 2);
@@ -68,7 +68,7 @@ TEST(LoadReport, OneTokenHasNoTimePerToken) {
 }
 
 TEST(LoadReport, PeaksAreOfTheWholeRun) {
-  // One ends at the moment the next begins: never two at once.
+  // One request ends at the moment at which the next begins, so that never two run at once.
   EXPECT_EQ(Summarise({.requests = {Answered(0, 1, {}, 2), Answered(1, 1, {}, 2)}, .duration_s = 2})
                 .max_concurrent_requests,
             1);
@@ -106,7 +106,7 @@ TEST(LoadReport, DetailsHaveAnElementForEachRequest) {
   EXPECT_EQ(details["itls"][0].size(), 3u);
 }
 
-TEST(LoadReport, TextSaysWhatIsMissing) {
+TEST(LoadReport, TextNamesWhatIsMissing) {
   LoadResult result = TwoAnswersAndAFailure();
   EXPECT_THAT(ReportText(Summarise(result), {{"Backend:", "numoe"}}),
               testing::AllOf(HasSubstr("Backend:                                 numoe"),

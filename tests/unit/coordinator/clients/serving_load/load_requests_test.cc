@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Words are a token each, as in most vocabularies.
+// Every word is one token, as in most vocabularies.
 class WordCounter final : public TokenCounter {
  public:
   absl::StatusOr<int> Count(std::string_view text) override {
@@ -29,7 +29,7 @@ class WordCounter final : public TokenCounter {
   std::string Describe() const override { return "words"; }
 };
 
-// A vocabulary of bytes: every word is several tokens.
+// A vocabulary of bytes, in which every word is several tokens.
 class ByteCounter final : public TokenCounter {
  public:
   absl::StatusOr<int> Count(std::string_view text) override { return static_cast<int>(text.size()); }
@@ -42,7 +42,7 @@ std::string FileWith(const std::string& text) {
   return path;
 }
 
-TEST(RandomRequests, HaveExactlyTheTokensAskedFor) {
+TEST(RandomRequests, HaveExactlyTheRequestedTokens) {
   WordCounter words;
   ByteCounter bytes;
   const auto nano = CountByTokenizer("deploy/models/nano");
@@ -63,7 +63,7 @@ TEST(RandomRequests, HaveExactlyTheTokensAskedFor) {
   }
 }
 
-TEST(RandomRequests, LengthsSpreadOverTheRange) {
+TEST(RandomRequests, LengthsAreSpreadOverTheRange) {
   WordCounter counter;
   const auto requests =
       RandomRequests({.input_len = 40, .output_len = 20, .range_ratio = 0.5}, 2000, 3, counter);
@@ -80,7 +80,7 @@ TEST(RandomRequests, LengthsSpreadOverTheRange) {
   EXPECT_EQ(*RandomRequests({.range_ratio = 0}, 1, 3, counter)->begin()->prompt.begin(), ' ');
 }
 
-TEST(RandomRequests, TheSeedDecides) {
+TEST(RandomRequests, TheSeedDeterminesThePrompts) {
   WordCounter counter;
   const auto prompt = [&](uint64_t seed) {
     return (*RandomRequests({.input_len = 9}, 1, seed, counter))[0].prompt;
@@ -111,7 +111,7 @@ TEST(FileRequests, CustomRowsOfEveryShapeKeepTheirOrder) {
   EXPECT_EQ((*FileRequests({.path = path, .output_len = 9}, 1, 1, counter))[0].output_tokens, 9);
 }
 
-TEST(FileRequests, ShareGptLeavesOutWhatOthersLeaveOut) {
+TEST(FileRequests, ShareGptRowsThatOtherClientsLeaveOutAreLeftOut) {
   WordCounter counter;
   const auto words = [](int n) {
     std::string text;

@@ -29,7 +29,7 @@ LoadResult RunOn(const CannedServer& server, const LoadPlan& plan,
   return RunLoad(*client, plan, on_progress);
 }
 
-TEST(RequestBody, IsWhatThePublicClientsSend) {
+TEST(RequestBody, IsTheSameAsThePublicClients) {
   const LoadRequest request{.prompt = "hi", .prompt_tokens = 1, .output_tokens = 8};
   EXPECT_EQ(json::parse(RequestBody(request, {.model = "m"})),
             json::parse(R"({"model":"m","prompt":"hi","max_tokens":8,"temperature":0,"stream":true,
@@ -40,7 +40,7 @@ TEST(RequestBody, IsWhatThePublicClientsSend) {
                             "temperature":0.5,"stream":true,"stream_options":{"include_usage":true}})"));
 }
 
-TEST(LoadRun, TakesDownTokensAndTimes) {
+TEST(LoadRun, RecordsTokensAndTimes) {
   CannedServer server([](const CannedRequest&) {
     return StreamReply(
         {R"({"choices":[{"delta":{"role":"assistant","content":""}}]})", Chunk("a"), Chunk("b"), Chunk("c"),
@@ -52,10 +52,10 @@ TEST(LoadRun, TakesDownTokensAndTimes) {
   const RequestResult& request = result.requests[0];
   EXPECT_TRUE(request.ok) << request.error;
   EXPECT_EQ(request.text, "abc");
-  EXPECT_EQ(request.prompt_tokens, 11) << "the server's usage counts";
+  EXPECT_EQ(request.prompt_tokens, 11) << "from the server's usage";
   EXPECT_EQ(request.output_tokens, 6);
   ASSERT_EQ(request.itls_s.size(), 2u) << "neither the role nor the finish reason is a piece";
-  EXPECT_GT(request.ttft_s, 0.005) << "not the role's";
+  EXPECT_GT(request.ttft_s, 0.005) << "the role does not count";
   double sum = request.ttft_s;
   for (const double itl : request.itls_s) sum += itl;
   EXPECT_NEAR(request.latency_s, sum, 1e-9);
@@ -63,7 +63,7 @@ TEST(LoadRun, TakesDownTokensAndTimes) {
   EXPECT_EQ(server.requests()[0].target, "/v1/completions");
 }
 
-TEST(LoadRun, ReasoningAndCallsAreOutputToo) {
+TEST(LoadRun, ReasoningAndCallsAreOutputAsWell) {
   CannedServer server([](const CannedRequest&) {
     return StreamReply(
         {R"({"choices":[{"delta":{"reasoning_content":"hm"}}]})",
@@ -73,20 +73,20 @@ TEST(LoadRun, ReasoningAndCallsAreOutputToo) {
   plan.format.chat = true;
   const LoadResult result = RunOn(server, plan);
   EXPECT_TRUE(result.requests[0].ok);
-  EXPECT_EQ(result.requests[0].output_tokens, 2) << "pieces, where there is no usage";
+  EXPECT_EQ(result.requests[0].output_tokens, 2) << "the pieces, because there is no usage";
   EXPECT_FALSE(result.requests[0].has_usage);
   EXPECT_EQ(result.requests[0].prompt_tokens, 3) << "as planned";
   EXPECT_EQ(server.requests()[0].target, "/v1/chat/completions");
 }
 
-TEST(LoadRun, EveryKindOfFailureIsTold) {
+TEST(LoadRun, EveryKindOfFailureIsReported) {
   const std::pair<CannedReply, const char*> cases[] = {
       {JsonReply(429, R"({"error":{"message":"the queue is full"}})"), "429: the queue is full"},
       {StreamReply({Chunk("a"), R"({"error":{"message":"worker gone"}})"}),
-       "the server gave up: worker gone"},
+       "the server ended the answer with an error: worker gone"},
       {StreamReply({"{broken"}), "{broken"},
       {JsonReply(200, "{}"), "without [DONE]"},
-      {{.pieces = {"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\ndata: "}}, "the answer breaks off"},
+      {{.pieces = {"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\ndata: "}}, "the answer was cut off"},
       {{.pieces = {""}}, "no answer from"}};
   for (const auto& [reply, message] : cases) {
     CannedServer server([&reply = reply](const CannedRequest&) { return reply; });
@@ -113,7 +113,7 @@ TEST(LoadRun, ConcurrencyIsKept) {
   for (const LoadRunProgress& progress : seen) EXPECT_LE(progress.running, 4u);
 }
 
-// Nothing is answered until all have arrived: a loop that waits for answers would never end.
+// The server answers only after all requests have arrived: a loop that waits for answers would never end.
 TEST(LoadRun, ArrivalsDoNotWaitForAnswers) {
   std::atomic<int> arrived = 0;
   constexpr int kRequests = 100;

@@ -1,4 +1,4 @@
-// Counting tokens by a server in either shape, or by a tokenizer of this machine.
+// Tokens are counted by a server, in either format, or by a tokenizer on this machine.
 #include "coordinator/clients/serving_load/token_counter.h"
 
 #include "gmock/gmock.h"
@@ -39,7 +39,7 @@ TEST(TokenCounterTest, AServersCountOrTheLengthOfItsList) {
   }
 }
 
-TEST(TokenCounterTest, ServersWithoutItAndStrangeAnswersAreErrors) {
+TEST(TokenCounterTest, ServersWithoutTokenizeAndOtherAnswersAreErrors) {
   CannedServer none([](const CannedRequest&) { return JsonReply(404, "{}"); });
   const auto client = ClientOf(none);
   EXPECT_TRUE(absl::IsNotFound(CountByServer(*client, "m").status())) << CountByServer(*client, "m").status();

@@ -29,7 +29,7 @@ TEST(AnswerView, ThinkingIsDim) {
   EXPECT_EQ(Shown(kPlain, kThoughtful), "(thinking) let me see\n\n42.\n");
 }
 
-TEST(AnswerView, StoppedWhileThinkingLeavesNoColourBehind) {
+TEST(AnswerView, StoppedWhileThinkingResetsTheColour) {
   EXPECT_EQ(Shown(kColour, {{.reasoning = "hm"}}), "\x1b[2mhm\x1b[0m\n");
 }
 
@@ -46,7 +46,7 @@ TEST(AnswerView, CallsComeOneByOne) {
             "Let me look.\n\n\x1b[36mcalls weather {\"city\":\"Rome\"}\ncalls time {}\x1b[0m\n");
 }
 
-TEST(AnswerView, NothingThatAModelSaysDrivesTheTerminal) {
+TEST(AnswerView, AModelCannotControlTheTerminal) {
   const std::string wild =
       "a\x1b]0;title\x07"
       "b\r\x7f\x9b"

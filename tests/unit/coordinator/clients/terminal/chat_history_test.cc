@@ -28,7 +28,7 @@ TEST(ChatHistory, IsTheRequestThatContinuesIt) {
   EXPECT_FALSE(json::parse(history.Body(false)).contains("stream_options"));
 }
 
-TEST(ChatHistory, ReasoningGoesBackOnlyBesideCalls) {
+TEST(ChatHistory, ReasoningIsSentBackOnlyWithCalls) {
   ChatHistory history = OneExchange();
   history.AddAnswer({.reasoning = "look it up", .calls = {{"c1", "f", "{\"a\":1}"}}});
   history.AddToolResult({"c1", "f", "{\"a\":1}"}, "17");
@@ -97,9 +97,9 @@ TEST(ChatHistory, WhatIsSavedCanBeLoaded) {
   ASSERT_TRUE(other.Load(history.Save()).ok());
   EXPECT_EQ(other.Save(), history.Save());
   EXPECT_EQ(other.model(), "m");
-  // A request as others write it, and a bare list.
+  // A request that another program wrote, and a bare list.
   ASSERT_TRUE(other.Load(R"({"messages":[{"role":"user","content":"x"}],"stream":false,"n":2})").ok());
-  EXPECT_EQ(other.model(), "m") << "stays where the file names none";
+  EXPECT_EQ(other.model(), "m") << "stays if the file names none";
   EXPECT_FALSE(Sent(other).contains("n"));
   ASSERT_TRUE(other.Load(R"([{"role":"user","content":[{"type":"text","text":"y"}]}])").ok());
   EXPECT_EQ(other.messages(), 1u);

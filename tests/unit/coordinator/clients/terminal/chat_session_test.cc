@@ -44,7 +44,7 @@ struct Person {
   }
 };
 
-// Types `lines` to a session with `server`; -> the messages of the last request.
+// Types `lines` to a session with `server`; returns the messages of the last request.
 json Talk(const CannedServer& server, Person& person, std::deque<std::string> lines, bool stream = true) {
   const auto client = *net::HttpClient::Create(*net::ParseUrl(server.url()), "");
   ChatHistory history;
@@ -55,7 +55,7 @@ json Talk(const CannedServer& server, Person& person, std::deque<std::string> li
   return requests.empty() ? json() : json::parse(requests.back().body)["messages"];
 }
 
-TEST(ChatSession, KeepsWhatWasSaid) {
+TEST(ChatSession, KeepsTheConversation) {
   CannedServer server([](const CannedRequest&) { return Says("hello"); });
   Person person;
   const json messages = Talk(server, person, {"hi", "", "  and you?  "});
@@ -97,8 +97,8 @@ TEST(ChatSession, AFailedQuestionIsForgotten) {
   const json messages = Talk(server, person, {"one", "two", "three", "four"});
   EXPECT_EQ(messages, json::parse(R"([{"role":"user","content":"four"}])"));
   EXPECT_THAT(person.told, HasSubstr("numoe-chat: 400: temperature is too hot\n"));
-  EXPECT_THAT(person.told, HasSubstr("numoe-chat: the server gave up: worker gone\n"));
-  EXPECT_THAT(person.told, HasSubstr("the answer breaks off"));
+  EXPECT_THAT(person.told, HasSubstr("numoe-chat: the server ended the answer with an error: worker gone\n"));
+  EXPECT_THAT(person.told, HasSubstr("the answer was cut off"));
 }
 
 TEST(ChatSession, InterruptStopsTheAnswerAndKeepsIt) {
@@ -167,8 +167,8 @@ TEST(ChatSession, CommandsChangeWhatIsSent) {
       {"role":"assistant","content":"ok"},{"role":"user","content":"last"}])"));
   EXPECT_EQ(json::parse(requests[1].body)["top_p"], 0.9);
   EXPECT_THAT(person.told, HasSubstr("  a, 4096 tokens\n* m\n"));
-  EXPECT_THAT(person.told, HasSubstr("asked 9 tokens (4 of them cached), answered 2 in"));
-  EXPECT_THAT(person.told, HasSubstr("the conversation has 11 tokens; all answers together 2\n"));
+  EXPECT_THAT(person.told, HasSubstr("the prompt had 9 tokens (4 of them cached), the answer 2 in"));
+  EXPECT_THAT(person.told, HasSubstr("the conversation has 11 tokens; all answers together have 2\n"));
 }
 
 TEST(ChatSession, SaveAndLoad) {
@@ -177,10 +177,11 @@ TEST(ChatSession, SaveAndLoad) {
   Person person;
   const json messages =
       Talk(server, person,
-           {"hi", "/save " + path, "/reset", "/load " + path, "again", "/load /nowhere", "/save /no/where"});
+           {"hi", "/save " + path, "/clear", "/load " + path, "again", "/load /nowhere", "/save /no/where"});
   EXPECT_EQ(messages.size(), 3u);
   EXPECT_EQ(messages[2]["content"], "again");
-  EXPECT_THAT(person.told, HasSubstr("saved 2 messages to " + path + "\n(forgotten)\nloaded 2 messages\n"));
+  EXPECT_THAT(person.told, HasSubstr("saved 2 messages to " + path +
+                                     "\n(a new conversation begins)\nloaded 2 messages\n"));
   EXPECT_THAT(person.told, HasSubstr("/nowhere: cannot be opened"));
   EXPECT_THAT(person.told, HasSubstr("/no/where: cannot be written"));
 }
@@ -191,11 +192,32 @@ TEST(ChatSession, HelpNamesEveryCommandAndExitLeaves) {
   Talk(server, person,
        {"/help", "/nonsense x", "/retry", "/undo", "/tokens", "/set messages 1", "/load", "/exit", "unread"});
   for (const char* name :
-       {"help", "reset", "system", "set", "model", "save", "load", "retry", "undo", "tokens", "exit"})
+       {"help", "clear", "system", "set", "model", "save", "load", "retry", "undo", "tokens", "exit"})
     EXPECT_THAT(person.told, HasSubstr(std::string("  /") + name + " ")) << name;
-  EXPECT_THAT(person.told, HasSubstr("no such command: /nonsense; /help lists them"));
+  EXPECT_THAT(person.told,
+              HasSubstr("/nonsense is not a command; /help lists the commands, and //nonsense x "));
   EXPECT_EQ(person.lines, (std::deque<std::string>{"unread"}));
   EXPECT_TRUE(server.requests().empty());
+}
+
+TEST(ChatSession, ExitHasOtherNames) {
+  CannedServer server([](const CannedRequest&) { return Says("x"); });
+  for (const char* name : {"/exit", "/quit", "/bye"}) {
+    Person person;
+    Talk(server, person, {name, "unread"});
+    EXPECT_EQ(person.lines, (std::deque<std::string>{"unread"})) << name;
+  }
+  EXPECT_TRUE(server.requests().empty());
+}
+
+TEST(ChatSession, ClearHasOtherNamesAndKeepsTheSystemMessage) {
+  CannedServer server([](const CannedRequest&) { return Says("x"); });
+  for (const char* name : {"/clear", "/new", "/reset"}) {
+    Person person;
+    EXPECT_EQ(Talk(server, person, {"/system be brief", "one", name, "two"}),
+              json::parse(R"([{"role":"system","content":"be brief"},{"role":"user","content":"two"}])"))
+        << name;
+  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// A client waits for a server that loads its model, says what it waits for, and waits for no other.
+// A client waits for a server that loads its model, reports what the server does, and waits for no other
+// server.
 #include "coordinator/clients/terminal/start_wait.h"
 
 #include <atomic>
@@ -24,7 +25,7 @@ std::vector<std::string> SaidWhileWaiting(const CannedServer::Answer& answer) {
   return said;
 }
 
-TEST(StartWaitTest, SaysWhatAStartingServerDoesUntilItIsReady) {
+TEST(StartWaitTest, ReportsWhatAStartingServerDoesUntilItIsReady) {
   std::atomic<int> asked = 0;
   EXPECT_THAT(SaidWhileWaiting([&](const CannedRequest& request) -> CannedReply {
                 EXPECT_EQ(request.target, "/health");
@@ -52,7 +53,7 @@ TEST(StartWaitTest, WaitsForNoOtherServer) {
               IsEmpty());
 }
 
-TEST(StartWaitTest, AServerThatIsNotThereIsLeftToTheNextRequest) {
+TEST(StartWaitTest, DoesNotWaitForAServerThatIsNotThere) {
   const auto client = net::HttpClient::Create(net::ParseUrl("http://127.0.0.1:9").value(), "");
   AwaitStart(**client, [](std::string_view) { ADD_FAILURE(); });
 }

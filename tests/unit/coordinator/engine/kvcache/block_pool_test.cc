@@ -1,5 +1,6 @@
-// The block pool against a plain model of it: who holds what, which prefixes are known and by which block, in
-// random histories; that idle blocks go in order of use; and that wrong releases end the process.
+// The block pool, compared to a plain model of it in random histories: the holders of each block, and the
+// known prefixes with their blocks. Also: idle blocks are evicted in order of use, and wrong releases end the
+// process.
 #include "coordinator/engine/kvcache/block_pool.h"
 
 #include <map>
@@ -15,7 +16,8 @@ constexpr int kBlockTokens = 4;
 
 std::vector<TokenId> Tokens(int seed) { return std::vector<TokenId>(kBlockTokens, seed); }
 
-// Sequences that walk the prefix tree: each takes what is known of a random prompt, adds blocks, names them.
+// Sequences that walk the prefix tree: each takes the known prefix of a random prompt, adds blocks and
+// publishes them.
 class History {
  public:
   explicit History(int blocks) : pool_(blocks, kBlockTokens) {}
@@ -30,9 +32,9 @@ class History {
       if (!next) break;
       node = *next;
       const auto block = pool_.BlockOf(node);
-      ASSERT_TRUE(block.has_value()) << "a prefix that is found has a block";
+      ASSERT_TRUE(block.has_value()) << "a prefix was found, but has no block";
       held.path.push_back(token);
-      ASSERT_EQ(content_.at(*block), (std::pair{held.salt, held.path})) << "another prefix's rows";
+      ASSERT_EQ(content_.at(*block), (std::pair{held.salt, held.path})) << "the rows of another prefix";
       pool_.Retain(*block);
       held.blocks.push_back(*block);
       held.node = node;
@@ -50,7 +52,8 @@ class History {
       return;
     }
     for (const Held& other : sequences_) {
-      ASSERT_EQ(std::count(other.blocks.begin(), other.blocks.end(), *block), 0) << "given out twice";
+      ASSERT_EQ(std::count(other.blocks.begin(), other.blocks.end(), *block), 0)
+          << "the block was allocated twice";
     }
     const int token = static_cast<int>(random() % 2);
     held.path.push_back(token);
@@ -97,7 +100,7 @@ TEST(BlockPoolTest, SharedPrefixesAlwaysHoldTheRightRows) {
   std::mt19937 random(4);
   History history(37);
   for (int round = 0; round < 30'000; ++round) {
-    const bool taking = round / 500 % 2 == 0;  // phases that mostly take and phases that mostly give
+    const bool taking = round / 500 % 2 == 0;  // phases that mostly allocate and phases that mostly release
     if (history.Empty() || random() % 4 == 0) {
       history.Begin(random);
     } else if ((random() % 4 != 0) == taking) {
@@ -105,7 +108,7 @@ TEST(BlockPoolTest, SharedPrefixesAlwaysHoldTheRightRows) {
     } else {
       history.End(random);
     }
-    if (random() % 2000 == 0) history.pool_.ForgetSalted("");
+    if (random() % 2000 == 0) history.pool_.UnpublishBySalt("");
     history.Check();
     if (HasFatalFailure()) FAIL() << "round " << round;
   }
@@ -113,7 +116,7 @@ TEST(BlockPoolTest, SharedPrefixesAlwaysHoldTheRightRows) {
   EXPECT_GT(history.refused_, 100);
 }
 
-TEST(BlockPoolTest, IdleBlocksGoLeastRecentlyUsedFirstAndTailsBeforeHeads) {
+TEST(BlockPoolTest, IdleBlocksAreEvictedLeastRecentlyUsedFirstAndTailsBeforeHeads) {
   BlockPool pool(3, kBlockTokens);
   const auto chain = [&](int first, int blocks) {
     PrefixNode node = kEmptyPrefix;
@@ -129,16 +132,17 @@ TEST(BlockPoolTest, IdleBlocksGoLeastRecentlyUsedFirstAndTailsBeforeHeads) {
   EXPECT_EQ(pool.idle_blocks(), 3);
   const PrefixNode head = *pool.Find(kEmptyPrefix, "", Tokens(10));
   ASSERT_TRUE(pool.Allocate().has_value());
-  EXPECT_FALSE(pool.Find(head, "", Tokens(11)).has_value()) << "the tail of the older chain goes first";
+  EXPECT_FALSE(pool.Find(head, "", Tokens(11)).has_value()) << "the tail of the older chain is evicted first";
   ASSERT_TRUE(pool.Find(kEmptyPrefix, "", Tokens(10)).has_value());
   ASSERT_TRUE(pool.Allocate().has_value());
   EXPECT_FALSE(pool.Find(kEmptyPrefix, "", Tokens(10)).has_value());
-  EXPECT_TRUE(pool.Find(kEmptyPrefix, "", Tokens(20)).has_value()) << "used last, kept longest";
+  EXPECT_TRUE(pool.Find(kEmptyPrefix, "", Tokens(20)).has_value())
+      << "it was used last, so it is kept longest";
   ASSERT_TRUE(pool.Allocate().has_value());
   EXPECT_FALSE(pool.Allocate().has_value());
 }
 
-TEST(BlockPoolTest, SaltsAndForgettingKeepPrefixesApart) {
+TEST(BlockPoolTest, PrefixesOfDifferentSaltsAreSeparateAndUnpublishedBlocksAreNotFound) {
   BlockPool pool(4, kBlockTokens);
   const KvBlockId block = *pool.Allocate();
   const PrefixNode node = pool.Publish(kEmptyPrefix, "tenant", Tokens(1), block);
@@ -146,9 +150,9 @@ TEST(BlockPoolTest, SaltsAndForgettingKeepPrefixesApart) {
   EXPECT_FALSE(pool.Find(kEmptyPrefix, "Tenant", Tokens(1)).has_value());
   EXPECT_EQ(pool.Find(kEmptyPrefix, "tenant", Tokens(1)), node);
   const KvBlockId twin = *pool.Allocate();
-  EXPECT_EQ(pool.Publish(kEmptyPrefix, "tenant", Tokens(1), twin), node) << "the first keeps the name";
+  EXPECT_EQ(pool.Publish(kEmptyPrefix, "tenant", Tokens(1), twin), node) << "the first block keeps the name";
   EXPECT_EQ(pool.BlockOf(node), block);
-  pool.Forget(block);
+  pool.Unpublish(block);
   EXPECT_FALSE(pool.BlockOf(node).has_value());
   pool.Release(block);
   pool.Release(twin);
@@ -156,14 +160,15 @@ TEST(BlockPoolTest, SaltsAndForgettingKeepPrefixesApart) {
   pool.CheckInvariants();
 }
 
-// Runs of blocks, new ones and known ones in any mixture, get the names that they would get one by one.
-TEST(BlockPoolTest, ARunOfBlocksIsNamedAsOneByOne) {
+// PublishAll gives consecutive blocks, new ones and known ones in any mixture, the names that they would get
+// one by one.
+TEST(BlockPoolTest, PublishAllGivesTheSameNamesAsPublish) {
   std::mt19937 random(3);
   BlockPool together(4000, kBlockTokens), one_by_one(4000, kBlockTokens);
   for (int run = 0; run < 60; ++run) {
     const std::string salt = run % 5 == 0 ? "tenant" : "";
     const size_t count = 1 + random() % 50;
-    // Common beginnings of every length, then tokens of this run.
+    // Common beginnings of every length, then tokens that only this round uses.
     const size_t common = random() % (count + 1);
     std::vector<TokenId> tokens;
     for (size_t i = 0; i < count; ++i) {
@@ -181,22 +186,21 @@ TEST(BlockPoolTest, ARunOfBlocksIsNamedAsOneByOne) {
       expected.push_back(one_by_one.Publish(i == 0 ? kEmptyPrefix : expected.back(), salt, block, blocks[i]));
     }
     together.PublishAll(kEmptyPrefix, salt, tokens, blocks, nodes);
-    EXPECT_EQ(std::vector<PrefixNode>(nodes.begin() + 1, nodes.end()), expected)
-        << "appended to what was there";
+    EXPECT_EQ(std::vector<PrefixNode>(nodes.begin() + 1, nodes.end()), expected) << "PublishAll must append";
     for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
       together.Release(*block);
       one_by_one.Release(*block);
     }
     if (run % 20 == 19) {
-      together.ForgetSalted("");
-      one_by_one.ForgetSalted("");
+      together.UnpublishBySalt("");
+      one_by_one.UnpublishBySalt("");
     }
     together.CheckInvariants();
   }
   EXPECT_EQ(together.free_blocks(), 4000);
 }
 
-TEST(BlockPoolTest, OneSaltsPrefixesAreForgottenAndNoOthers) {
+TEST(BlockPoolTest, UnpublishBySaltRemovesOnlyThePrefixesOfThisSalt) {
   BlockPool pool(6, 2);
   const std::vector<TokenId> tokens = {1, 2, 3, 4};
   const auto publish = [&](const char* salt) {
@@ -210,12 +214,12 @@ TEST(BlockPoolTest, OneSaltsPrefixesAreForgottenAndNoOthers) {
     return first && pool.Find(*first, salt, absl::MakeConstSpan(tokens).subspan(2, 2)).has_value();
   };
   for (const char* salt : {"", "1:mine", "11:"}) publish(salt);
-  pool.ForgetSalted("1:");
+  pool.UnpublishBySalt("1:");
   EXPECT_FALSE(finds("1:mine"));
   EXPECT_TRUE(finds("11:"));
   EXPECT_TRUE(finds(""));
   pool.CheckInvariants();
-  pool.ForgetSalted("");
+  pool.UnpublishBySalt("");
   EXPECT_FALSE(finds("11:"));
   EXPECT_FALSE(finds(""));
   pool.CheckInvariants();
@@ -230,13 +234,13 @@ TEST(BlockPoolTest, BlocksForRoundsUp) {
   EXPECT_EQ(pool.BlocksFor(17), 2);
 }
 
-TEST(BlockPoolDeathTest, WrongReleasesAreFound) {
+TEST(BlockPoolDeathTest, WrongReleasesEndTheProcess) {
   BlockPool pool(4, kBlockTokens);
   const KvBlockId block = *pool.Allocate();
   pool.Release(block);
-  EXPECT_DEATH(pool.Release(block), "once too often");
+  EXPECT_DEATH(pool.Release(block), "released more often than held");
   EXPECT_DEATH(pool.Release(4), "");
-  EXPECT_DEATH(pool.Retain(block), "holds no prefix");
+  EXPECT_DEATH(pool.Retain(block), "neither held nor published");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the model is asked for: tokens behind those that are cached, rows that somebody reads, and how to
-// draw.
+// The batch for the model: the tokens that follow the cached ones, the rows of logits that are read, and how
+// to draw.
 #include "coordinator/engine/scheduler/batch_filler.h"
 
 #include "gmock/gmock.h"
@@ -22,10 +22,10 @@ SequencePtr Asking(SamplingParams sampling, int64_t cached = 0) {
 
 struct Refusing : execution::TokenConstraint {
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override { return absl::InternalError("no mask"); }
-  void Accept(TokenId) override { ADD_FAILURE() << "nothing was drawn"; }
+  void Accept(TokenId) override { ADD_FAILURE() << "no token was drawn"; }
 };
 
-TEST(BatchFillerTest, APartIsTheTokensBehindThoseThatAreCached) {
+TEST(BatchFillerTest, APartHasTheTokensAfterTheCachedOnes) {
   const TokenDrawer drawer(kVocab);
   BatchFiller filler(drawer, /*deterministic=*/true);
   std::vector<SequencePtr> running;
@@ -40,12 +40,12 @@ TEST(BatchFillerTest, APartIsTheTokensBehindThoseThatAreCached) {
   EXPECT_THAT(batch.sequences[0].blocks, ElementsAre(3, 9));
   EXPECT_EQ(batch.sequences[0].logits_last, 1);
   EXPECT_THAT(batch.sequences[1].tokens, ElementsAre(5, 6, 7));
-  EXPECT_EQ(batch.sequences[1].logits_last, 0) << "mid-prompt";
-  EXPECT_EQ(batch.sequences[0].sample, nullptr) << "the host draws";
+  EXPECT_EQ(batch.sequences[1].logits_last, 0) << "the prompt continues in a later step";
+  EXPECT_EQ(batch.sequences[0].sample, nullptr) << "the host draws the token";
   EXPECT_EQ(filler.Fill({{.sequence = 0, .tokens = 1}}, running, false).sequences.size(), 1u);
 }
 
-TEST(BatchFillerTest, RowsOfAPromptWhoseProbabilitiesAreWanted) {
+TEST(BatchFillerTest, APromptWithRequestedProbabilitiesNeedsTheRowsOfAllItsTokens) {
   const TokenDrawer drawer(kVocab);
   BatchFiller filler(drawer, /*deterministic=*/false);
   std::vector<SequencePtr> running;
@@ -58,13 +58,13 @@ TEST(BatchFillerTest, RowsOfAPromptWhoseProbabilitiesAreWanted) {
   EXPECT_EQ(filler.Fill({{.tokens = 1}}, running, false).sequences[0].logits_last, 1);
 }
 
-TEST(BatchFillerTest, AModelThatDrawsIsToldHowWhereATokenIsToCome) {
+TEST(BatchFillerTest, AModelThatDrawsGetsASpecOnlyWhereATokenFollows) {
   const TokenDrawer drawer(kVocab);
   BatchFiller filler(drawer, /*deterministic=*/false);
   std::vector<SequencePtr> running;
-  running.push_back(Asking({.top_k = 7}, 3));    // its next token
-  running.push_back(Asking({}, 1));              // mid-prompt
-  running.push_back(Asking({.max_tokens = 0}));  // only its prompt was asked about
+  running.push_back(Asking({.top_k = 7}, 3));    // draws its next token
+  running.push_back(Asking({}, 1));              // its prompt continues in a later step
+  running.push_back(Asking({.max_tokens = 0}));  // only its prompt is to be computed
   running.push_back(Asking({.top_k = 9}, 3));
   const execution::StepBatch& batch = filler.Fill({{.sequence = 0, .tokens = 1},
                                                    {.sequence = 1, .tokens = 2},

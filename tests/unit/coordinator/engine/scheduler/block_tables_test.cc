@@ -1,4 +1,4 @@
-// Blocks of sequences: what a prefix saves, what is shared, and what is forgotten.
+// Blocks of sequences: found prefixes, shared blocks, and unpublished blocks.
 #include "coordinator/engine/scheduler/block_tables.h"
 
 #include <numeric>
@@ -19,7 +19,7 @@ class BlockTablesTest : public ::testing::Test {
     request.cache_salt = salt;
     return Sequence(std::move(request), {.tokens_max = 1000, .vocab = 1000, .eos_token_ids = {}});
   }
-  // As a step would compute it.
+  // Does what a step does with the sequence.
   static void Compute(BlockTables& tables, Sequence& s) {
     tables.FindPrefix(s);
     tables.TakePrefix(s);
@@ -31,14 +31,14 @@ class BlockTablesTest : public ::testing::Test {
   BlockPool pool_{16, kBlock};
 };
 
-TEST_F(BlockTablesTest, ASecondSequenceTakesTheFirstOnesBlocksButNeverItsLastToken) {
+TEST_F(BlockTablesTest, ASecondSequenceSharesTheFirstOnesBlocksExceptForItsLastToken) {
   BlockTables tables(pool_, /*prefix_caching=*/true, /*fixed_chunk_tokens=*/0);
   Sequence first = Of(12), second = Of(12);
   Compute(tables, first);
   EXPECT_EQ(first.kv.reused, 0);
   EXPECT_EQ(first.kv.blocks.size(), 3u);
   tables.FindPrefix(second);
-  EXPECT_EQ(second.kv.prefixes.size(), 2u) << "the last token is computed for its logits";
+  EXPECT_EQ(second.kv.prefixes.size(), 2u) << "the last token must be computed for its logits";
   EXPECT_EQ(tables.IdleBlocks(second), 0);
   tables.TakePrefix(second);
   EXPECT_EQ(second.kv.cached, 8);
@@ -63,10 +63,10 @@ TEST_F(BlockTablesTest, ReleasedBlocksAreFoundWhileTheyAreIdle) {
   filler.tokens.assign(filler.tokens.size(), 77);
   tables.Grow(filler, kBlock * 16);
   tables.FindPrefix(next);
-  EXPECT_EQ(next.kv.prefixes.size(), 0u) << "the pool has given them out";
+  EXPECT_EQ(next.kv.prefixes.size(), 0u) << "the pool has allocated them to another sequence";
 }
 
-TEST_F(BlockTablesTest, SaltsShareNothing) {
+TEST_F(BlockTablesTest, SequencesOfDifferentSaltsShareNothing) {
   BlockTables tables(pool_, true, 0);
   Sequence mine = Of(12, "a"), other = Of(12, "b");
   Compute(tables, mine);
@@ -74,7 +74,7 @@ TEST_F(BlockTablesTest, SaltsShareNothing) {
   EXPECT_TRUE(other.kv.prefixes.empty());
 }
 
-TEST_F(BlockTablesTest, WithoutPrefixCachingNothingIsNamed) {
+TEST_F(BlockTablesTest, WithoutPrefixCachingNothingIsPublished) {
   BlockTables tables(pool_, false, 0);
   Sequence first = Of(12), second = Of(12);
   Compute(tables, first);
@@ -92,7 +92,7 @@ TEST_F(BlockTablesTest, PrefixesEndWhereDeterministicChunksDo) {
   EXPECT_EQ(third.kv.prefixes.size(), 2u) << "three blocks are known, and the chunk ends at the second";
 }
 
-TEST_F(BlockTablesTest, WhatIsScoredIsComputedWhole) {
+TEST_F(BlockTablesTest, APromptThatIsScoredIsComputedCompletely) {
   BlockTables tables(pool_, true, 0);
   Sequence first = Of(12), scored = Of(12, "", {.prompt_logprobs = 0});
   Compute(tables, first);
@@ -100,16 +100,16 @@ TEST_F(BlockTablesTest, WhatIsScoredIsComputedWhole) {
   EXPECT_TRUE(scored.kv.prefixes.empty());
 }
 
-TEST_F(BlockTablesTest, WhatADistrustedSequenceComputedIsNobodyElses) {
+TEST_F(BlockTablesTest, BlocksThatAnUnpublishedSequenceComputedAreNotShared) {
   BlockTables tables(pool_, true, 0);
   Sequence first = Of(9), longer = Of(17);
   Compute(tables, first);
   Compute(tables, longer);
   EXPECT_EQ(longer.kv.reused, 8);
-  tables.Distrust(longer);
+  tables.Unpublish(longer);
   Sequence next = Of(17);
   tables.FindPrefix(next);
-  EXPECT_EQ(next.kv.prefixes.size(), 2u) << "the first one's are still good";
+  EXPECT_EQ(next.kv.prefixes.size(), 2u) << "the first sequence's blocks are still published";
 }
 
 }  // namespace

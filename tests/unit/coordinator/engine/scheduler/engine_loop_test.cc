@@ -1,5 +1,5 @@
-// The engine on a scripted model: every stream's text equals what it would be alone, under arrivals,
-// cancellations, preemption, chunked prompts and lost steps; limits refuse; nothing is left behind.
+// The engine with a scripted model: the text of every stream is the same as if it ran alone, with arrivals,
+// cancellations, preemption, chunked prompts and lost steps. Limits refuse requests, and no block leaks.
 #include "coordinator/engine/scheduler/engine_loop.h"
 
 #include <condition_variable>
@@ -36,7 +36,7 @@ class Collector {
   std::function<void(const TokenEvent&)> Callback() {
     return [this](const TokenEvent& event) {
       const std::lock_guard lock(mutex_);
-      EXPECT_EQ(finish_, FinishReason::kNone) << "an event after the last one";
+      EXPECT_EQ(finish_, FinishReason::kNone) << "there is an event after the last one";
       tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
       finish_ = event.finish;
       error_ = event.error;
@@ -106,14 +106,14 @@ class EngineTest : public ::testing::Test {
   std::unique_ptr<Engine> engine_;
 };
 
-TEST_F(EngineTest, ManyStreamsShareStepsAndEachIsAsIfAlone) {
-  for (const int blocks : {2000, 60}) {  // room for all; and far too little, so that sequences are preempted
+TEST_F(EngineTest, ManyStreamsShareStepsAndEachGivesTheSameTextAsAlone) {
+  for (const int blocks : {2000, 60}) {  // enough for all; and far too few, so that sequences are preempted
     Start(blocks, {.limits = {.sequences_max = 32, .step_tokens = 24}});
     std::mt19937 random(5);
     std::vector<Collector> collectors(60);
     std::vector<std::vector<TokenId>> prompts;
     std::vector<int> lengths;
-    // The engine's thread stands still until all are submitted.
+    // The engine thread waits in a callback until all are submitted.
     std::latch submitted(1);
     EngineRequest first = Request({1}, 1, collectors[0]);
     first.on_event = [&submitted](const TokenEvent&) { submitted.wait(); };
@@ -131,14 +131,14 @@ TEST_F(EngineTest, ManyStreamsShareStepsAndEachIsAsIfAlone) {
       EXPECT_EQ(collectors[i].tokens(), ScriptedModel::Expected(prompts[i], lengths[i]))
           << "stream " << i << " with " << blocks << " blocks";
     }
-    EXPECT_GT(model_->largest_batch_, 4) << "streams did not share steps";
+    EXPECT_GT(model_->largest_batch_, 4) << "the streams did not share steps";
     ExpectIdle();
     engine_.reset();
   }
 }
 
-// Conversations that begin alike, in a cache that holds few of them: blocks are shared, evicted, found again
-// after preemption, and never with another's rows.
+// Conversations that begin alike, in a cache that has room for few of them: blocks are shared, evicted, and
+// found again after preemption, and never contain another conversation's rows.
 TEST_F(EngineTest, SharedPrefixesChangeNoText) {
   for (const int blocks : {2000, 80, 34}) {
     for (const bool deterministic : {false, true}) {
@@ -165,14 +165,14 @@ TEST_F(EngineTest, SharedPrefixesChangeNoText) {
         EXPECT_EQ(collectors[i].tokens(), ScriptedModel::Expected(prompts[i], 12)) << i << " with " << blocks;
         cached += collectors[i].cached_prompt_tokens();
       }
-      EXPECT_GT(cached, 500) << "nothing was shared with " << blocks << " blocks";
+      EXPECT_GT(cached, 500) << "nearly nothing was shared with " << blocks << " blocks";
       ExpectIdle();
       engine_.reset();
     }
   }
 }
 
-TEST_F(EngineTest, TheNextTurnOfAConversationComputesOnlyWhatIsNew) {
+TEST_F(EngineTest, TheNextTurnOfAConversationComputesOnlyNewTokens) {
   Start(500);
   std::vector<TokenId> talk(41, 7);
   Collector first, second, apart, after_reset;
@@ -196,7 +196,7 @@ TEST_F(EngineTest, TheNextTurnOfAConversationComputesOnlyWhatIsNew) {
   EXPECT_EQ(after_reset.cached_prompt_tokens(), 0);
 }
 
-TEST_F(EngineTest, RowsBehindLogitsThatAreNoNumbersAreNotShared) {
+TEST_F(EngineTest, BlocksOfASequenceWithNonFiniteLogitsAreNotShared) {
   Start(500);
   const std::vector<TokenId> prompt(9, 4);
   Collector victim, other;
@@ -245,10 +245,10 @@ TEST_F(EngineTest, LostStepsAreReplayedAndChangeNothing) {
   EXPECT_EQ(collector.tokens(), ScriptedModel::Expected({5, 6}, 20));
 }
 
-TEST_F(EngineTest, CancellationsAreTakenWhileAWorkerIsAway) {
+TEST_F(EngineTest, CancellationsAreHandledWhileAWorkerIsLost) {
   Start(500);
   Collector leaver, stayer;
-  // The engine's thread stands still at the third token until the worker is away.
+  // The engine thread waits in the callback of the third token until the worker is lost.
   std::latch away(1);
   EngineRequest request = Request({1, 2, 3}, 1900, leaver);
   request.on_event = [&, collect = leaver.Callback(), seen = 0](const TokenEvent& event) mutable {
@@ -280,7 +280,7 @@ TEST_F(EngineTest, RequestsFailWhenReadyWorkersLoseEveryStep) {
   EXPECT_EQ(collector.error().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(EngineTest, RequestsFailWhenTheWorkerStaysAway) {
+TEST_F(EngineTest, RequestsFailWhenTheWorkerDoesNotComeBack) {
   Start(500, {.worker_deadline_ms = 50});
   backend_.ready_ = false;
   model_->failures_left_ = 1'000'000;
@@ -299,7 +299,7 @@ TEST_F(EngineTest, ALogitThatIsNotANumberFailsOnlyItsSequence) {
   model_->nan_token_ = bad;
   Collector victim, other;
   std::vector<TokenId> healthy = {2};
-  while (true) {  // a prompt whose first tokens avoid the poisoned one
+  while (true) {  // find a prompt whose first tokens are not the one with NaN logits
     const auto expected = ScriptedModel::Expected(healthy, 5);
     if (std::find(expected.begin(), expected.end(), bad) == expected.end()) break;
     ++healthy[0];
@@ -325,7 +325,8 @@ TEST_F(EngineTest, StopTokensEndASequence) {
 
 constexpr TokenId kEnd = 4;
 
-// Even tokens but the end's, five of them, and then the end; an error after `fails_after`.
+// Allows five even tokens except the end token, and then only the end token; fails after `fails_after`
+// tokens.
 class FiveEvenTokens final : public execution::TokenConstraint {
  public:
   explicit FiveEvenTokens(int fails_after = 100) : fails_after_(fails_after) {}
@@ -357,7 +358,7 @@ TEST_F(EngineTest, AConstraintHoldsUnderPreemptionAndEndsItsSequence) {
     for (size_t i = 0; i < collectors.size(); ++i) {
       EngineRequest request = Request({static_cast<TokenId>(i), 3, 5, 7, 9}, 30, collectors[i]);
       request.constraint = std::make_unique<FiveEvenTokens>();
-      request.sampling.ignore_eos = true;  // what is complete ends all the same
+      request.sampling.ignore_eos = true;  // a complete text ends nevertheless
       ASSERT_TRUE(engine_->Submit(std::move(request)).ok());
     }
     for (Collector& collector : collectors) {
@@ -370,7 +371,7 @@ TEST_F(EngineTest, AConstraintHoldsUnderPreemptionAndEndsItsSequence) {
   }
 }
 
-// Any token, the end's too.
+// Allows any token, also the end token.
 class Unconstrained final : public execution::TokenConstraint {
  public:
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override { return absl::Span<const uint64_t>(); }
@@ -378,7 +379,7 @@ class Unconstrained final : public execution::TokenConstraint {
   bool ends_text() const override { return false; }
 };
 
-TEST_F(EngineTest, AConstraintThatEndsNoTextLeavesIgnoredEndsIgnored) {
+TEST_F(EngineTest, WithAConstraintThatEndsNoTextIgnoredEndTokensStayIgnored) {
   const std::vector<TokenId> expected = ScriptedModel::Expected({1, 2}, 10);
   Start(2000, {.limits = {.sequences_max = 8, .step_tokens = 24}, .eos_token_ids = {expected[4]}});
   Collector collector;
@@ -419,16 +420,16 @@ TEST_F(EngineTest, LimitsRefuseWithReasons) {
   ASSERT_TRUE(engine_->Submit(Request({1}, 5, third)).ok());
   EXPECT_FALSE(engine_->HasRoom({}, {}));
   EXPECT_EQ(engine_->Submit(Request({1}, 5, fourth)).status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(engine_->HasRoom({.id = 7}, {})) << "a full queue takes the first of another tenant";
+  EXPECT_TRUE(engine_->HasRoom({.id = 7}, {})) << "a full queue takes the first request of another tenant";
   EngineRequest other = Request({1}, 5, fourth);
   other.tenant.id = 7;
   EXPECT_TRUE(engine_->Submit(std::move(other)).ok());
-  EXPECT_FALSE(engine_->HasRoom({.id = 7}, {})) << "and no second one: its part is one of two";
+  EXPECT_FALSE(engine_->HasRoom({.id = 7}, {})) << "but not a second one, because its part is one of two";
   engine_.reset();
 }
 
-// Two prompts with three answers each begin with a sequence for each prompt.
-TEST_F(EngineTest, AFullQueueTakesATenantsPartOfIt) {
+// A request with two prompts and three answers to each begins with one sequence for each prompt.
+TEST_F(EngineTest, AFullQueueTakesEachTenantsPart) {
   Start(10, {.limits = {.sequences_max = 1}, .queue_max = 4});
   backend_.ready_ = false;
   model_->failures_left_ = 1'000'000;  // the first sequence never leaves its step
@@ -437,20 +438,21 @@ TEST_F(EngineTest, AFullQueueTakesATenantsPartOfIt) {
   while (engine_->Stats().waiting > 0) std::this_thread::yield();
   for (size_t i = 1; i < 5; ++i) ASSERT_TRUE(engine_->Submit(Request({1}, 5, others[i])).ok());
   const Tenant tenant{.id = 7};
-  EXPECT_FALSE(engine_->HasRoom(tenant, {{7, {.requests = 2}}})) << "what is on its way counts";
+  EXPECT_FALSE(engine_->HasRoom(tenant, {{7, {.requests = 2}}}))
+      << "requests that are about to be submitted count";
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(engine_->HasRoom(tenant, {}), i < 2) << i;
     EngineRequest request = Request({1}, 5, own[i]);
     request.tenant = tenant;
-    EXPECT_EQ(engine_->Submit(std::move(request)).ok(), i < 2) << "half of four";
+    EXPECT_EQ(engine_->Submit(std::move(request)).ok(), i < 2) << "its part is half of four";
   }
   EXPECT_TRUE(engine_->HasRoom({.id = 8, .weight = 2}, {{8, {.requests = 1, .weight = 2}}}))
-      << "half of four by its weight";
+      << "its part is half of four by its weight";
   EXPECT_FALSE(engine_->HasRoom({}, {}));
   engine_.reset();
 }
 
-TEST_F(EngineTest, StatsTellWhatWasDoneAndHowLongNothingMoved) {
+TEST_F(EngineTest, StatsReportWorkDoneAndTheTimeWithoutProgress) {
   std::atomic<int64_t> now_s{1000};
   Start(500, {.now = [&] { return EngineClock::time_point(std::chrono::seconds(now_s.load())); }});
   EXPECT_EQ(engine_->Stats().stalled_s, 0);
@@ -475,7 +477,7 @@ TEST_F(EngineTest, StatsTellWhatWasDoneAndHowLongNothingMoved) {
   while (engine_->Stats().running == 0) std::this_thread::yield();
   now_s += 30;
   EXPECT_EQ(engine_->Stats().stalled_s, 30);
-  while (engine_->Stats().turn_s > 0) std::this_thread::yield();  // steps are lost, turns go on
+  while (engine_->Stats().turn_s > 0) std::this_thread::yield();  // steps are lost, but turns continue
   EXPECT_EQ(engine_->Stats().stalled_s, 30);
   engine_->Cancel(*id);
   ExpectIdle();
@@ -483,7 +485,7 @@ TEST_F(EngineTest, StatsTellWhatWasDoneAndHowLongNothingMoved) {
   EXPECT_EQ(engine_->Stats().turn_s, 0);
 }
 
-TEST_F(EngineTest, DrainRefusesNewAndFinishesRunning) {
+TEST_F(EngineTest, DrainRefusesNewRequestsAndFinishesRunningOnes) {
   Start(500);
   Collector running, late;
   ASSERT_TRUE(engine_->Submit(Request({3}, 100, running)).ok());

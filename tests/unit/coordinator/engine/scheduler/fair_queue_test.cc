@@ -1,4 +1,4 @@
-// A line for each tenant, and the order of those who run.
+// The lines of waiting sequences, one for each tenant, and the order of running sequences.
 #include "coordinator/engine/scheduler/fair_queue.h"
 
 #include <numeric>
@@ -20,13 +20,13 @@ SequencePtr Make(SequenceId id, Tenant tenant, int priority = 0) {
   return s;
 }
 
-// Of this many requests and this weight.
+// Matches a line with this number of requests and this weight.
 auto Line(int requests, int weight) {
   return ::testing::AllOf(::testing::Field(&TenantLine::requests, requests),
                           ::testing::Field(&TenantLine::weight, weight));
 }
 
-TEST(FairQueueTest, ALineIsInOrderOfPriorityThenArrival) {
+TEST(FairQueueTest, ALineIsSortedByPriorityThenArrival) {
   FairQueue queue;
   queue.Add(Make(1, {.id = 1}));
   queue.Add(Make(2, {.id = 1}, -5));
@@ -41,7 +41,7 @@ TEST(FairQueueTest, ALineIsInOrderOfPriorityThenArrival) {
   EXPECT_TRUE(queue.empty() && queue.Lines().empty());
 }
 
-TEST(FairQueueTest, ThoseWhoHaveEndedLeaveAndTheirTenantWithThem) {
+TEST(FairQueueTest, EndedSequencesAreRemovedAndATenantWithoutSequencesToo) {
   FairQueue queue;
   for (SequenceId id = 1; id <= 6; ++id) queue.Add(Make(id, {.id = id <= 3 ? 1 : 2, .weight = 4}));
   queue.ForEach([](Sequence& s) {
@@ -67,30 +67,30 @@ std::vector<SequencePtr> List(std::vector<std::tuple<SequenceId, Tenant, int>> i
   return list;
 }
 
-TEST(OrderByTurnsTest, OneTenantsAreInOrderOfPriorityThenArrival) {
+TEST(OrderByTurnsTest, TheSequencesOfATenantAreSortedByPriorityThenArrival) {
   EXPECT_THAT(Ordered(List({{4, {}, 0}, {1, {}, 0}, {3, {}, -1}, {2, {}, 1}})), ElementsAre(3, 1, 4, 2));
 }
 
-TEST(OrderByTurnsTest, APriorityReachesNoOtherTenantAndWhoHasMostComesLast) {
+TEST(OrderByTurnsTest, APriorityDoesNotAffectOtherTenantsAndTheTenantWithMostSequencesComesLast) {
   const Tenant a{.id = 1}, b{.id = 2};
   EXPECT_THAT(Ordered(List({{1, b, 0}, {2, a, -9}, {3, a, -9}, {4, a, -10}, {5, b, 0}})),
               ElementsAre(1, 4, 2, 5, 3));
 }
 
-TEST(OrderByTurnsTest, WeightsCount) {
+TEST(OrderByTurnsTest, ATenantHasAsManySequencesInATurnAsItsWeight) {
   const Tenant heavy{.id = 1, .weight = 2}, light{.id = 2};
   EXPECT_THAT(Ordered(List({{1, light, 0}, {2, light, 0}, {3, heavy, 0}, {4, heavy, 0}, {5, heavy, 0}})),
               ElementsAre(1, 3, 4, 2, 5));
 }
 
-TEST(TenantLinesTest, AFullQueueTakesTheFirstOfEveryTenantAndAtMostTwiceItsSizeBesides) {
+TEST(TenantLinesTest, AFullQueueTakesTheFirstRequestOfEveryTenantAndAtMostTwiceItsSizeOfOthers) {
   constexpr int kQueueMax = 100;
   TenantLines waiting;
   const auto total = [&] {
     return std::accumulate(waiting.begin(), waiting.end(), 0,
                            [](int sum, const auto& line) { return sum + line.second.requests; });
   };
-  // Tenants that come one after the other, each with as many requests as are taken.
+  // Tenants that come one after another, each with as many requests as the queue takes.
   int tenants = 0;
   for (int tenant = 1; tenant <= 40; ++tenant, ++tenants) {
     int taken = 0;

@@ -1,5 +1,5 @@
-// Turns by tokens: shares are as the weights say, idling saves nothing up, debts are paid, and nobody is
-// passed over for ever.
+// Shares of computed tokens: they are proportional to weights, idle time earns no credit, debts are paid, and
+// no tenant starves.
 #include "coordinator/engine/scheduler/fair_shares.h"
 
 #include <algorithm>
@@ -13,22 +13,22 @@ namespace {
 
 using Weights = std::map<int, int>;
 
-// Whose turn it is.
+// Returns the tenant whose turn it is.
 int First(const FairShares& shares, const Weights& weights) {
   return std::min_element(weights.begin(), weights.end(),
                           [&](const auto& a, const auto& b) {
-                            return std::pair(shares.RoundOf(a.first), a.first) <
-                                   std::pair(shares.RoundOf(b.first), b.first);
+                            return std::pair(shares.Round(a.first), a.first) <
+                                   std::pair(shares.Round(b.first), b.first);
                           })
       ->first;
 }
 
-// Gives out `turns` pieces of random sizes, and says how much each tenant got.
+// Charges chunks of random sizes in `turns` turns, and returns how many tokens each tenant got.
 std::map<int, int64_t> Serve(FairShares& shares, const Weights& weights, int turns) {
   std::mt19937 random(41);
   std::map<int, int64_t> got;
   for (int i = 0; i < turns; ++i) {
-    shares.Contend(weights);
+    shares.SetActive(weights);
     const int tenant = First(shares, weights);
     const auto tokens = static_cast<int64_t>(1 + random() % 700);
     shares.Charge(tenant, weights.at(tenant), tokens);
@@ -37,7 +37,7 @@ std::map<int, int64_t> Serve(FairShares& shares, const Weights& weights, int tur
   return got;
 }
 
-TEST(FairSharesTest, SharesAreAsTheWeightsSay) {
+TEST(FairSharesTest, SharesAreProportionalToWeights) {
   FairShares shares;
   const Weights weights = {{1, 3}, {2, 1}, {3, 2}};
   const auto got = Serve(shares, weights, 6'000);
@@ -46,7 +46,7 @@ TEST(FairSharesTest, SharesAreAsTheWeightsSay) {
     EXPECT_NEAR(static_cast<double>(got.at(tenant)) / all, weight / 6.0, 0.01) << "tenant " << tenant;
 }
 
-TEST(FairSharesTest, WhoWasIdleHasNothingSavedUp) {
+TEST(FairSharesTest, IdleTimeEarnsNoCredit) {
   FairShares shares;
   Serve(shares, {{1, 1}}, 1'000);
   const auto got = Serve(shares, {{1, 1}, {2, 1}}, 1'000);
@@ -55,37 +55,37 @@ TEST(FairSharesTest, WhoWasIdleHasNothingSavedUp) {
 
 TEST(FairSharesTest, DebtsOutlastAPauseWhileOthersWait) {
   FairShares shares;
-  shares.Contend({{1, 1}, {2, 1}});
+  shares.SetActive({{1, 1}, {2, 1}});
   shares.Charge(1, 1, 10 * limits::kFairQuantumTokens);
-  shares.Contend({{2, 1}});
-  shares.Contend({{1, 1}, {2, 1}});
-  EXPECT_EQ(shares.RoundOf(1) - shares.RoundOf(2), 10);
-  shares.Contend({});
-  shares.Contend({{1, 1}, {2, 1}});
-  EXPECT_EQ(shares.RoundOf(1), shares.RoundOf(2)) << "nobody waited for what it took";
+  shares.SetActive({{2, 1}});
+  shares.SetActive({{1, 1}, {2, 1}});
+  EXPECT_EQ(shares.Round(1) - shares.Round(2), 10);
+  shares.SetActive({});
+  shares.SetActive({{1, 1}, {2, 1}});
+  EXPECT_EQ(shares.Round(1), shares.Round(2)) << "no tenant waited for the tokens that it used";
 }
 
-TEST(FairSharesTest, WhatIsComputedWhileNobodyAsksIsFree) {
+TEST(FairSharesTest, TokensAreNotChargedWhileNoTenantIsActive) {
   FairShares shares;
-  shares.Contend({});
+  shares.SetActive({});
   shares.Charge(1, 1, 1'000'000);
-  shares.Contend({{1, 1}, {2, 1}});
-  EXPECT_EQ(shares.RoundOf(1), shares.RoundOf(2));
-  shares.Charge(3, 1, 1'000'000);  // who only decodes pays while others wait
-  shares.Contend({{1, 1}, {2, 1}, {3, 1}});
-  EXPECT_GT(shares.RoundOf(3), shares.RoundOf(1));
+  shares.SetActive({{1, 1}, {2, 1}});
+  EXPECT_EQ(shares.Round(1), shares.Round(2));
+  shares.Charge(3, 1, 1'000'000);  // a tenant that only decodes is charged while others wait
+  shares.SetActive({{1, 1}, {2, 1}, {3, 1}});
+  EXPECT_GT(shares.Round(3), shares.Round(1));
 }
 
-// One that asks, leaves and comes back with little each time must not always be the first.
-TEST(FairSharesTest, NobodyIsPassedOverForEver) {
+// A tenant that repeatedly becomes active for few tokens must not always be first.
+TEST(FairSharesTest, NoTenantStarves) {
   FairShares shares;
   int64_t taken = 0;
   for (int i = 0; i < 100; ++i) {
-    shares.Contend({{1, 1}, {2, 1}});
+    shares.SetActive({{1, 1}, {2, 1}});
     if (First(shares, {{1, 1}, {2, 1}}) == 2) break;
     shares.Charge(1, 1, 5);
     taken += 5;
-    shares.Contend({{2, 1}});
+    shares.SetActive({{2, 1}});
   }
   EXPECT_LE(taken, limits::kFairQuantumTokens + 5);
 }
@@ -93,8 +93,8 @@ TEST(FairSharesTest, NobodyIsPassedOverForEver) {
 TEST(FairSharesTest, AWeightMayChange) {
   FairShares shares;
   Serve(shares, {{1, 1'000}, {2, 1}}, 500);
-  shares.Contend({{1, 1}, {2, 1}});
-  EXPECT_GE(shares.LeftOf(1), 1);
+  shares.SetActive({{1, 1}, {2, 1}});
+  EXPECT_GE(shares.RemainingQuantum(1), 1);
   const auto got = Serve(shares, {{1, 1}, {2, 1}}, 20'000);
   EXPECT_NEAR(static_cast<double>(got.at(1)) / static_cast<double>(got.at(2)), 1, 0.2);
 }

@@ -1,4 +1,4 @@
-// Sizes and times of answers that have ended, as far as they came.
+// The sizes and times of ended answers in the metrics.
 #include "coordinator/engine/scheduler/request_metrics.h"
 
 #include "gmock/gmock.h"
@@ -16,7 +16,7 @@ Sequence OfThreeTokens() {
   return Sequence(std::move(request), {.tokens_max = 1000, .vocab = 10, .eos_token_ids = {}});
 }
 
-TEST(RequestMetricsTest, AWholeAnswer) {
+TEST(RequestMetricsTest, ACompleteAnswerHasAllSizesAndTimes) {
   Metrics metrics(MetricOwner::kCoordinator);
   Sequence s = OfThreeTokens();
   const auto at = [](int ms) { return std::chrono::steady_clock::time_point(std::chrono::milliseconds(ms)); };
@@ -33,7 +33,7 @@ TEST(RequestMetricsTest, AWholeAnswer) {
     EXPECT_THAT(text, HasSubstr(line));
 }
 
-TEST(RequestMetricsTest, OneTokenHasNoTimeBetweenTokensAndNoneHasNoTimes) {
+TEST(RequestMetricsTest, AnAnswerOfOneTokenHasNoTimeBetweenTokensAndAnEmptyOneHasNoTimes) {
   Metrics metrics(MetricOwner::kCoordinator);
   Sequence s = OfThreeTokens();
   RecordAnswer(s, metrics);

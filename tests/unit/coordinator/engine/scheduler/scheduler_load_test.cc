@@ -1,5 +1,5 @@
-// What load does to throughput and to those who are being served, in virtual time: a cache that holds too
-// little, and a prompt that is far too long.
+// Effects of load on throughput and on running streams, in virtual time: a cache that is too small, and a
+// prompt that is far too long.
 #include <algorithm>
 #include <random>
 
@@ -29,7 +29,7 @@ struct Load {
   uint64_t preemptions = 0;
 };
 
-// Everybody at once: prompts of 500 and answers of 525 tokens on average.
+// All requests come at once: prompts of 500 and answers of 525 tokens on average.
 Load Serve(int requests, const SimulationOptions& options) {
   std::mt19937 random(31);
   std::vector<SimulatedRequest> all;
@@ -44,7 +44,7 @@ Load Serve(int requests, const SimulationOptions& options) {
           simulation.Stats().preemptions};
 }
 
-TEST(SchedulerLoadTest, HalfTheCacheIsNotACollapse) {
+TEST(SchedulerLoadTest, HalfTheCacheLosesAtMostAFifthOfThroughput) {
   for (const bool prefix_caching : {true, false}) {
     const Load enough = Serve(200, Options(64, 64 * 1024, prefix_caching));
     const Load half = Serve(200, Options(64, 32 * 1024, prefix_caching));
@@ -53,7 +53,7 @@ TEST(SchedulerLoadTest, HalfTheCacheIsNotACollapse) {
   }
 }
 
-TEST(SchedulerLoadTest, MoreSequencesThanTheCacheHoldsLoseNothing) {
+TEST(SchedulerLoadTest, MoreSequencesThanFitIntoTheCacheDoNotLowerThroughput) {
   const Load fitting = Serve(200, Options(32, 32 * 1024));
   for (const int sequences : {64, 128, 200}) {
     const Load beyond = Serve(200, Options(sequences, 32 * 1024));
@@ -61,7 +61,7 @@ TEST(SchedulerLoadTest, MoreSequencesThanTheCacheHoldsLoseNothing) {
   }
 }
 
-// Times between the tokens of all streams, sorted, from `from_s` on.
+// Returns the times between the tokens of all streams from `from_s` to `to_s`, sorted.
 std::vector<double> Gaps(const std::vector<SimulatedAnswer>& answers, size_t streams, double from_s,
                          double to_s) {
   std::vector<double> gaps;
@@ -75,7 +75,7 @@ std::vector<double> Gaps(const std::vector<SimulatedAnswer>& answers, size_t str
   return gaps;
 }
 
-TEST(SchedulerLoadTest, ALongPromptDoesNotStopThoseWhoDecode) {
+TEST(SchedulerLoadTest, ALongPromptDoesNotStopDecodingStreams) {
   constexpr size_t kStreams = 8;
   std::mt19937 random(32);
   std::vector<SimulatedRequest> requests;
@@ -96,7 +96,7 @@ TEST(SchedulerLoadTest, ALongPromptDoesNotStopThoseWhoDecode) {
   ASSERT_GT(beside.size(), 1000u);
   const auto p99 = [](const std::vector<double>& gaps) { return gaps[gaps.size() * 99 / 100]; };
   EXPECT_LE(p99(beside), 2 * p99(before));
-  // And the prompt comes through, with nearly half of the time. Alone it takes 152 s.
+  // The prompt is finished, too, with nearly half of the time. Alone it takes 152 s.
   EXPECT_LT(end - kArrival, 2.5 * 152);
 }
 

@@ -1,5 +1,5 @@
-// Tenants beside each other, in virtual time: many requests of one do not hold up the one of another, shares
-// are as the weights say, and what anybody is answered does not depend on any of it.
+// Several tenants, in virtual time: many requests of one tenant do not delay a request of another, shares are
+// proportional to weights, and answers do not depend on other tenants.
 #include <algorithm>
 #include <climits>
 #include <random>
@@ -43,17 +43,18 @@ class TenantsTest : public ::testing::Test {
   std::mt19937 random_{51};
 };
 
-TEST_F(TenantsTest, AHundredPromptsOfOneDoNotHoldUpTheOneOfAnother) {
-  for (const int priority : {0, INT_MIN}) {  // of the hundred
+TEST_F(TenantsTest, AHundredPromptsOfOneTenantDoNotDelayOneOfAnother) {
+  for (const int priority : {0, INT_MIN}) {  // priority of the hundred
     std::vector<SimulatedRequest> requests = Many(100, {.id = 1}, priority);
     requests.push_back(Ask({.id = 2}, 0.01));
     const auto answers = Simulation(Options()).Run(requests);
     for (const SimulatedAnswer& answer : answers) EXPECT_EQ(answer.finish, FinishReason::kLength);
-    EXPECT_LE(EndedBefore(answers, answers.back().end_s), 24) << "three times what runs at once";
+    EXPECT_LE(EndedBefore(answers, answers.back().end_s), 24) << "at most three times as many as run at once";
     requests.back().tenant.id = 1;
     requests.back().priority = INT_MAX;
     const auto alike = Simulation(Options()).Run(requests);
-    EXPECT_GE(EndedBefore(alike, alike.back().end_s), 90) << "a tenant's own wait for each other";
+    EXPECT_GE(EndedBefore(alike, alike.back().end_s), 90)
+        << "requests of the same tenant wait for each other";
     for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].tokens, alike[i].tokens) << i;
   }
 }
@@ -63,7 +64,7 @@ TEST_F(TenantsTest, TokensAreSharedByWeight) {
   std::vector<SimulatedRequest> requests = Many(300, light);
   for (SimulatedRequest& r : Many(300, heavy)) requests.push_back(std::move(r));
   const auto answers = Simulation(Options()).Run(requests);
-  std::vector<std::pair<double, int>> tokens;  // (when, whose)
+  std::vector<std::pair<double, int>> tokens;  // (time, tenant)
   for (size_t i = 0; i < answers.size(); ++i) {
     for (const double time_s : answers[i].times_s) tokens.emplace_back(time_s, requests[i].tenant.id);
   }
@@ -88,10 +89,11 @@ TEST_F(TenantsTest, ALongPromptSharesItsStepsWithAShortOne) {
   EXPECT_LT(own_short, own_long / 4);
 }
 
-// One has taken all places with answers that take hours.
-TEST_F(TenantsTest, WhoRunsNothingGetsAPlaceOfWhoHasAll) {
+// One tenant has taken all slots with very long answers.
+TEST_F(TenantsTest, ATenantWithoutARunningSequenceGetsASlotOfTheTenantThatHasAll) {
   std::vector<SimulatedRequest> requests = Many(20, {.id = 1});
-  for (SimulatedRequest& r : requests) r.sampling.max_tokens = 1'500;  // more than a minute of each eight
+  for (SimulatedRequest& r : requests)
+    r.sampling.max_tokens = 1'500;  // eight of them take more than a minute
   for (int i = 0; i < 3; ++i) requests.push_back(Ask({.id = 2 + i}, 0.5));
   Simulation simulation(Options());
   const auto answers = simulation.Run(requests);
@@ -100,28 +102,31 @@ TEST_F(TenantsTest, WhoRunsNothingGetsAPlaceOfWhoHasAll) {
     EXPECT_LT(answers[i].end_s, 0.5 + limits::kFairWaitSeconds + 5) << i;
   }
   EXPECT_GE(simulation.Stats().preemptions, 1u);
-  EXPECT_LE(simulation.Stats().preemptions, 6u) << "a place is made once for each, and then found";
-  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(answers[i].tokens.size(), 1'500u) << "nothing is lost";
+  EXPECT_LE(simulation.Stats().preemptions, 6u) << "each tenant gets a slot once, and then finds it";
+  for (size_t i = 0; i < 20; ++i) EXPECT_EQ(answers[i].tokens.size(), 1'500u) << "preemption loses no token";
 }
 
-// One has taken all places, and the other asks one thing after the other.
-TEST_F(TenantsTest, WhoAsksOneThingAfterTheOtherWaitsOnce) {
+// One tenant has taken all slots, and another sends one request after another.
+TEST_F(TenantsTest, ATenantThatSendsOneRequestAfterAnotherWaitsOnlyOnce) {
   std::vector<SimulatedRequest> requests = Many(20, {.id = 1});
   for (SimulatedRequest& r : requests) r.sampling.max_tokens = 1'500;
   std::vector<double> took_s;
-  for (double at_s = 5; took_s.size() < 5;) {  // each is asked when the one before it has been answered
+  for (double at_s = 5;
+       took_s.size() < 5;) {  // each request is sent when the one before it has been answered
     requests.push_back(Ask({.id = 2}, at_s));
     const double end_s = Simulation(Options()).Run(requests).back().end_s;
     took_s.push_back(end_s - at_s);
     at_s = end_s + 0.1;
   }
-  EXPECT_GT(took_s[0], limits::kFairWaitSeconds) << "else this shows nothing";
+  EXPECT_GT(took_s[0], limits::kFairWaitSeconds)
+      << "the first request must have waited, or this shows nothing";
   for (size_t i = 1; i < took_s.size(); ++i)
     EXPECT_LT(took_s[i], took_s[0] - 0.9 * limits::kFairWaitSeconds) << i;
 }
 
-// What others computed is not gone on with: neither what runs nor what the prefix cache holds.
-TEST_F(TenantsTest, WhereWorkersComputeOtherwiseEverythingIsComputedAnew) {
+// Results of workers with other numeric formats are not used any more: neither running sequences nor the
+// prefix cache keep them.
+TEST_F(TenantsTest, AfterAChangeOfNumericFormatsEverythingIsComputedAgain) {
   std::vector<SimulatedRequest> requests = Many(4, {.id = 1});
   requests.push_back(requests[0]);
   requests.back().at_s = 60;
@@ -134,7 +139,7 @@ TEST_F(TenantsTest, WhereWorkersComputeOtherwiseEverythingIsComputedAnew) {
   Simulation changing(options);
   const auto after = changing.Run(requests);
   EXPECT_EQ(changing.Stats().prefix_hit_tokens, same.Stats().prefix_hit_tokens)
-      << "of what was computed anew";
+      << "the hits are in blocks that were computed after the change";
   EXPECT_EQ(changing.Stats().preemptions, 4u);
   options.changes_s = {50};
   Simulation changed(options);
@@ -143,7 +148,7 @@ TEST_F(TenantsTest, WhereWorkersComputeOtherwiseEverythingIsComputedAnew) {
   for (size_t i = 0; i < requests.size(); ++i) EXPECT_EQ(before[i].tokens, after[i].tokens) << i;
 }
 
-TEST_F(TenantsTest, ThoseWhoLeaveTheQueueLeaveTheirTurnsToOthers) {
+TEST_F(TenantsTest, CancelledRequestsInTheQueueDoNotUseTurns) {
   std::vector<SimulatedRequest> requests = Many(100, {.id = 1});
   for (size_t i = 10; i < 100; ++i) requests[i].cancel_at_s = 0.5;
   for (int i = 0; i < 20; ++i) requests.push_back(Ask({.id = 2 + i % 3}, 0.3));
@@ -154,10 +159,10 @@ TEST_F(TenantsTest, ThoseWhoLeaveTheQueueLeaveTheirTurnsToOthers) {
   }
 }
 
-// The cache holds far less than is wanted, and one of them asks for the most with the highest priority.
-TEST_F(TenantsTest, WhoHasMostGivesWayWhenRoomRunsOut) {
+// The cache is far too small, and one tenant sends most requests, with the highest priority.
+TEST_F(TenantsTest, TheTenantWithMostSequencesIsPreemptedWhenBlocksRunOut) {
   SimulationOptions options = Options();
-  options.engine.kv_blocks = 60;  // 240 tokens, of which eight want 400
+  options.engine.kv_blocks = 60;  // 240 tokens; eight sequences need 400
   options.engine.limits.growth_tokens = 0;
   std::vector<SimulatedRequest> requests = {Ask({.id = 2})};
   for (SimulatedRequest& r : Many(40, {.id = 1}, INT_MIN)) requests.push_back(std::move(r));
@@ -166,7 +171,7 @@ TEST_F(TenantsTest, WhoHasMostGivesWayWhenRoomRunsOut) {
   EXPECT_GT(simulation.Stats().preemptions, 5u);
   for (size_t i = 1; i < answers[0].times_s.size(); ++i)
     EXPECT_LT(answers[0].times_s[i] - answers[0].times_s[i - 1], 0.2)
-        << "the only one of its tenant was preempted";
+        << "the tenant's only sequence was preempted";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// The scheduler in virtual time: whatever comes, goes, is lost or lacks room, every request ends exactly once
-// with what it would have got alone; priorities, deadlines and probabilities are as they say.
+// The scheduler in virtual time: with arrivals, cancellations, lost steps and a full cache, every request
+// ends exactly once, with the same result as if it ran alone; priorities, deadlines and probabilities are as
+// documented.
 #include "coordinator/engine/scheduler/scheduler.h"
 
 #include <array>
@@ -23,8 +24,8 @@ std::vector<TokenId> RandomTokens(std::mt19937& random, size_t count, unsigned k
 
 constexpr TokenId kSchedulerEnd = 3;
 
-// So many even tokens, and then the end. Asked once for each, whatever is lost, preempted or left to the
-// host.
+// Allows `left` even tokens and then only the end token. It must be asked once for each token, also with lost
+// steps, preemption and rows that are left to the host.
 class EvenTokens final : public execution::TokenConstraint {
  public:
   explicit EvenTokens(int count) : left_(count) {}
@@ -46,7 +47,7 @@ class EvenTokens final : public execution::TokenConstraint {
   std::array<uint64_t, 2> mask_ = {};
 };
 
-// One that asks for some of everything.
+// Returns a request with random parameters of every kind.
 SamplingParams RandomSampling(std::mt19937& random, int max_tokens) {
   SamplingParams p{.temperature = random() % 2 == 0 ? 0.0 : 4.0, .seed = random(), .max_tokens = max_tokens};
   if (random() % 3 == 0) p.top_p = 0.9;
@@ -65,12 +66,12 @@ SimulationOptions RandomOptions(std::mt19937& random) {
   PlannerLimits& limits = options.engine.limits;
   limits = {.sequences_max = 1 + below(12), .step_tokens = 12 + below(30), .block_tokens = 1 + below(6)};
   limits.prompt_logit_rows = 8 + below(10);
-  if (below(2) == 0) limits.growth_tokens = 0;  // preempts more
+  if (below(2) == 0) limits.growth_tokens = 0;  // leads to more preemptions
   if (below(3) == 0) {
     options.engine.deterministic = true;
     limits.fixed_chunk_tokens = 1 + below(std::min(8, limits.step_tokens - limits.sequences_max + 1));
   }
-  const int tiny = 90 / limits.block_tokens + 2;  // holds the longest request and little more
+  const int tiny = 90 / limits.block_tokens + 2;  // enough for the longest request and little more
   options.engine.kv_blocks = below(2) == 0 ? tiny + below(tiny) : 20 * tiny;
   options.engine.max_model_len = 10'000;
   options.engine.vocab = ScriptedModel::kVocab;
@@ -79,7 +80,8 @@ SimulationOptions RandomOptions(std::mt19937& random) {
   options.engine.worker_deadline_ms = 2'000;
   double at = 0;
   for (int i = below(4); i > 0; --i) {
-    at += (500 + below(2500)) / 1e3;  // a step gets through: two of them would be as long as the deadline
+    // A step succeeds between two outages, which together would exceed the deadline.
+    at += (500 + below(2500)) / 1e3;
     options.outages.push_back({at, at + below(1500) / 1e3});
     at = options.outages.back().to_s;
   }
@@ -96,7 +98,7 @@ std::vector<SimulatedRequest> RandomRequests(std::mt19937& random) {
   for (int i = 10 + below(30); i > 0; --i) {
     if (below(3) != 0) at += below(600) / 1e3;
     SimulatedRequest r{.at_s = at};
-    r.prompt.assign(static_cast<size_t>(4 * below(8)), static_cast<TokenId>(7 + below(2)));  // often alike
+    r.prompt.assign(static_cast<size_t>(4 * below(8)), static_cast<TokenId>(7 + below(2)));  // often the same
     for (const TokenId t : RandomTokens(random, static_cast<size_t>(1 + below(12)), 90))
       r.prompt.push_back(t);
     r.sampling = RandomSampling(random, below(40));
@@ -107,7 +109,7 @@ std::vector<SimulatedRequest> RandomRequests(std::mt19937& random) {
     if (tenants > 1) r.tenant = {.id = below(tenants), .weight = 1 + below(3), .name = "t"};
     if (below(5) == 0) {
       r.constraint = [count = below(20)] { return std::make_unique<EvenTokens>(count); };
-      r.sampling.min_tokens = below(20);  // gives way to it
+      r.sampling.min_tokens = below(20);  // the constraint overrides it
       r.sampling.logit_bias = {{7, 100.0f}};
     }
     requests.push_back(r);
@@ -127,7 +129,7 @@ void ExpectSame(const std::vector<execution::TokenLogprobs>& a,
   }
 }
 
-// What the request gets alone, with room for everything.
+// Returns the answer to the request if it runs alone in a large cache.
 SimulatedAnswer Alone(SimulatedRequest request, const EngineOptions& loaded) {
   SimulationOptions options{.engine = loaded};
   options.engine.kv_blocks = 2000;
@@ -161,7 +163,7 @@ void CheckAnswer(const SimulatedRequest& request, const SimulatedAnswer& answer,
   EXPECT_LE(answer.end_s, std::max(request.at_s, request.at_s + request.deadline_s) + longest_step_s);
 }
 
-TEST(SchedulerTest, EverybodyEndsOnceWithWhatTheyWouldGetAlone) {
+TEST(SchedulerTest, EveryRequestEndsOnceWithTheSameResultAsAlone) {
   std::mt19937 random(21);
   uint64_t preemptions = 0, shared = 0;
   int drawn = 0;
@@ -198,7 +200,7 @@ SimulationOptions Roomy() {
 
 SamplingParams Greedy(int max_tokens) { return {.temperature = 0, .max_tokens = max_tokens}; }
 
-TEST(SchedulerTest, TheQueueIsInOrderOfPriorityThenArrival) {
+TEST(SchedulerTest, TheQueueIsSortedByPriorityThenArrival) {
   SimulationOptions options = Roomy();
   options.engine.limits.sequences_max = 1;
   std::vector<SimulatedRequest> requests;
@@ -212,12 +214,12 @@ TEST(SchedulerTest, TheQueueIsInOrderOfPriorityThenArrival) {
   for (size_t i = 0; i < requests.size(); ++i) expected.emplace_back(requests[i].priority, i);
   std::sort(expected.begin(), expected.end());
   for (size_t i = 1; i < expected.size(); ++i)
-    EXPECT_LT(answers[expected[i - 1].second].end_s, answers[expected[i].second].end_s) << "place " << i;
+    EXPECT_LT(answers[expected[i - 1].second].end_s, answers[expected[i].second].end_s) << "position " << i;
 }
 
-TEST(SchedulerTest, TheLeastUrgentGiveWayWhenRoomRunsOut) {
+TEST(SchedulerTest, SequencesOfTheLowestPriorityArePreemptedWhenBlocksRunOut) {
   SimulationOptions options = Roomy();
-  options.engine.kv_blocks = 40;  // 160 tokens; eight times 60 are wanted
+  options.engine.kv_blocks = 40;  // 160 tokens; eight sequences need 60 each
   std::vector<SimulatedRequest> requests;
   for (TokenId i = 0; i < 8; ++i)
     requests.push_back({.prompt = {i, 2, 3}, .sampling = Greedy(57), .priority = 8 - i});
@@ -225,12 +227,12 @@ TEST(SchedulerTest, TheLeastUrgentGiveWayWhenRoomRunsOut) {
   const auto answers = simulation.Run(requests);
   EXPECT_GT(simulation.Stats().preemptions, 5u);
   for (size_t i = 1; i < requests.size(); ++i) EXPECT_LE(answers[i].end_s, answers[i - 1].end_s) << i;
-  // The most urgent one was never made to wait: a token in every step.
+  // The sequence of the highest priority never had to wait: it got a token in every step.
   for (size_t i = 1; i < answers[7].times_s.size(); ++i)
     EXPECT_LT(answers[7].times_s[i] - answers[7].times_s[i - 1], 0.2);
 }
 
-TEST(SchedulerTest, ALostWorkerForTooLongFailsEverybodyAndNobodyAfterwards) {
+TEST(SchedulerTest, AWorkerThatIsLostTooLongFailsAllRequestsButNoLaterOne) {
   SimulationOptions options = Roomy();
   options.engine.worker_deadline_ms = 1'000;
   options.outages = {{0.5, 3.0}};
@@ -244,7 +246,7 @@ TEST(SchedulerTest, ALostWorkerForTooLongFailsEverybodyAndNobodyAfterwards) {
   EXPECT_EQ(answers[2].tokens, ScriptedModel::Expected({4}, 20));
 }
 
-TEST(SchedulerTest, DeadlinesHoldForThoseWhoRunWaitOrLackAWorker) {
+TEST(SchedulerTest, DeadlinesEndRequestsThatRunWaitOrLackAWorker) {
   SimulationOptions options = Roomy();
   options.engine.limits.sequences_max = 1;
   options.outages = {{4.0, 7.0}};
@@ -263,13 +265,13 @@ TEST(SchedulerTest, DeadlinesHoldForThoseWhoRunWaitOrLackAWorker) {
 
 TEST(SchedulerTest, PromptProbabilitiesAreThoseOfEveryPosition) {
   SimulationOptions options = Roomy();
-  options.engine.limits.prompt_logit_rows = 7;  // cuts the prompts
+  options.engine.limits.prompt_logit_rows = 7;  // so few that prompts are divided
   std::vector<TokenId> prompt = {8, 9};
   for (const TokenId t : ScriptedModel::Expected(prompt, 30)) prompt.push_back(t);
-  prompt.push_back(prompt.back() == 0 ? 1 : 0);  // one that the model would not have said
+  prompt.push_back(prompt.back() == 0 ? 1 : 0);  // a token that the model would not have drawn
   const SimulatedRequest plain{.prompt = prompt, .sampling = Greedy(3)};
   SimulatedRequest asking = plain;
-  asking.at_s = 1;  // when the cache has the prompt
+  asking.at_s = 1;  // when the prompt is in the cache
   asking.sampling.prompt_logprobs = 2;
   asking.sampling.logprobs = 0;
   SimulatedRequest only = asking;
@@ -277,7 +279,7 @@ TEST(SchedulerTest, PromptProbabilitiesAreThoseOfEveryPosition) {
   const auto answers = Simulation(options).Run({plain, asking, only});
   const double log_total = std::log(std::exp(10.0) + ScriptedModel::kVocab - 1);
   EXPECT_TRUE(answers[0].prompt_logprobs.empty() && answers[0].logprobs.empty());
-  EXPECT_EQ(answers[1].cached_prompt_tokens, 0) << "every position is computed";
+  EXPECT_EQ(answers[1].cached_prompt_tokens, 0) << "every position must be computed";
   for (const size_t i : {1, 2}) {
     const auto& found = answers[i].prompt_logprobs;
     ASSERT_EQ(found.size(), prompt.size() - 1);
@@ -297,7 +299,7 @@ TEST(SchedulerTest, PromptProbabilitiesAreThoseOfEveryPosition) {
   EXPECT_EQ(answers[2].finish, FinishReason::kLength);
 }
 
-TEST(SchedulerTest, MinTokensHoldBackTheEnd) {
+TEST(SchedulerTest, MinTokensForbidAnEarlyEnd) {
   SimulationOptions options = Roomy();
   const auto said = ScriptedModel::Expected({9}, 1);
   options.engine.eos_token_ids = {said[0]};
@@ -306,7 +308,7 @@ TEST(SchedulerTest, MinTokensHoldBackTheEnd) {
   request.sampling.min_tokens = 6;
   request.sampling.logit_bias = {{said[0], 100.0f}};
   const auto answer = Simulation(options).Run({request})[0];
-  ASSERT_EQ(answer.tokens.size(), 7u) << "as soon as it may, the biased end comes";
+  ASSERT_EQ(answer.tokens.size(), 7u) << "the biased end token is drawn as soon as it is allowed";
   EXPECT_EQ(answer.tokens.back(), said[0]);
   EXPECT_EQ(answer.finish, FinishReason::kStop);
 }
@@ -319,12 +321,12 @@ TEST(SchedulerTest, OnlyAllowedTokensAreDrawn) {
   for (const TokenId t : allowed.tokens) EXPECT_TRUE(t == 4 || t == 65 || t == 96) << t;
   request.constraint = [] { return std::make_unique<EvenTokens>(9); };
   const auto both = Simulation(Roomy()).Run({request})[0];
-  EXPECT_EQ(both.finish, FinishReason::kError) << "nothing is left when the end is to come";
+  EXPECT_EQ(both.finish, FinishReason::kError) << "no token is left when the constraint allows only the end";
   EXPECT_EQ(both.tokens.size(), 9u);
   for (const TokenId t : both.tokens) EXPECT_TRUE(t == 4 || t == 96) << t;
 }
 
-TEST(SchedulerTest, ARowThatIsNoNumbersFailsItsSequenceWhoeverDraws) {
+TEST(SchedulerTest, ARowWithNanFailsItsSequenceWhereverItIsDrawn) {
   for (const bool device_draws : {false, true}) {
     SimulationOptions options = Roomy();
     options.device_draws = device_draws;
@@ -343,7 +345,7 @@ TEST(SchedulerTest, ARowThatIsNoNumbersFailsItsSequenceWhoeverDraws) {
   }
 }
 
-// Fails when it is asked for the third token.
+// Fails when it is asked for a mask the third time.
 class FailingConstraint final : public execution::TokenConstraint {
  public:
   absl::StatusOr<absl::Span<const uint64_t>> Mask() override {
@@ -356,7 +358,7 @@ class FailingConstraint final : public execution::TokenConstraint {
   int asked_ = 0;
 };
 
-TEST(SchedulerTest, AConstraintThatFailsBeforeTheStepFailsItsSequenceAlone) {
+TEST(SchedulerTest, AConstraintThatFailsBeforeTheStepFailsOnlyItsSequence) {
   for (const bool device_draws : {false, true}) {
     SimulationOptions options = Roomy();
     options.device_draws = device_draws;
@@ -369,7 +371,7 @@ TEST(SchedulerTest, AConstraintThatFailsBeforeTheStepFailsItsSequenceAlone) {
   }
 }
 
-TEST(SchedulerTest, WrongParametersAreRefusedByName) {
+TEST(SchedulerTest, ErrorsNameTheWrongParameter) {
   const auto refusal = [](const SamplingParams& sampling, std::vector<TokenId> prompt = {1}) {
     const SequenceLimits limits{.tokens_max = 10, .vocab = 50};
     const auto made = MakeSequence({.prompt = std::move(prompt), .sampling = sampling}, limits);

@@ -1,8 +1,9 @@
-// A Model whose next token is a function of the whole history, which it keeps in the KV blocks it is given.
+// ScriptedModel: a Model whose next token is a function of the whole history, which it stores in its KV
+// blocks.
 //
-// So any mistake with blocks - a wrong table, a row not written, a block shared - changes the text. Fails on
-// demand, and draws tokens on demand, as a device does that leaves some rows to the host. Used by the engine
-// thread; the switches are atomic.
+// So every mistake with blocks (a wrong table, a row that was not written, a block that must not be shared)
+// changes the text. On demand it fails, or draws tokens like a device that leaves some rows to the host. Used
+// by the engine thread; the switches are atomic.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace numoe::engine {
 class ScriptedModel final : public execution::Model {
  public:
   static constexpr int kVocab = 97;
-  static constexpr float kLikely = 10.0f;  // the next token's logit; the others' are 0
+  static constexpr float kLikely = 10.0f;  // the next token's logit; the other logits are 0
   ScriptedModel(int blocks, int block_tokens)
       : block_tokens_(block_tokens), rows_(static_cast<size_t>(blocks) * block_tokens, -1) {}
 
@@ -40,7 +41,7 @@ class ScriptedModel final : public execution::Model {
         hash = hash * 31 + static_cast<uint64_t>(Row(s, p) + 2);
         if (p >= end - s.logits_last) AddRow(hash % kVocab);
       }
-      EXPECT_TRUE(draws_ || s.sample == nullptr) << "nobody said that this model draws";
+      EXPECT_TRUE(draws_ || s.sample == nullptr) << "this model does not draw";
       if (s.sample != nullptr && hash % 3 != 0) DrawLastRow(*s.sample);
     }
     return execution::StepLogits{.rows = static_cast<int>(logits_.size()) / kVocab,
@@ -52,7 +53,7 @@ class ScriptedModel final : public execution::Model {
   const ModelConfig& config() const override { return config_; }
   int64_t KvBytesPerToken() const override { return 4; }
 
-  /// What greedy decoding gives after `prompt`, computed without any cache.
+  /// Returns the tokens of greedy decoding after `prompt`, computed without a cache.
   static std::vector<TokenId> Expected(std::vector<TokenId> prompt, int count) {
     std::vector<TokenId> out;
     for (int i = 0; i < count; ++i) {

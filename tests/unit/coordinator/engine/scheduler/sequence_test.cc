@@ -1,4 +1,4 @@
-// Requests as sequences: what is refused, what is cut, and what is prepared once.
+// Requests become sequences: refusals, limits of the answer's length, and values that are prepared once.
 #include "coordinator/engine/scheduler/sequence.h"
 
 #include <cmath>
@@ -23,7 +23,7 @@ std::string Refusal(EngineRequest request) {
 TEST(SequenceTest, APromptLeavesRoomForAnAnswer) {
   const auto fits = MakeSequence(Asked(std::vector<TokenId>(9, 1), {.max_tokens = 16}), kLimits);
   ASSERT_TRUE(fits.ok()) << fits.status();
-  EXPECT_EQ((*fits)->tokens_max, 10) << "as many as there is room for";
+  EXPECT_EQ((*fits)->tokens_max, 10) << "max_tokens is limited by the context";
   EXPECT_EQ((*fits)->prompt_tokens, 9);
   EXPECT_EQ((*fits)->generated(), 0);
   EXPECT_EQ((*fits)->uncached(), 9);
@@ -33,7 +33,7 @@ TEST(SequenceTest, APromptLeavesRoomForAnAnswer) {
             "the prompt has 10 tokens, but the context holds 10 including the answer");
 }
 
-TEST(SequenceTest, ParametersOutOfRangeAreNamed) {
+TEST(SequenceTest, ErrorsNameTheParameterThatIsOutOfRange) {
   EXPECT_EQ(Refusal(Asked({1, 100})), "prompt: token 100 is not in the vocabulary of 100 tokens");
   EXPECT_EQ(Refusal(Asked({-1})), "prompt: token -1 is not in the vocabulary of 100 tokens");
   EXPECT_THAT(Refusal(Asked({1}, {.frequency_penalty = NAN})),
@@ -50,14 +50,14 @@ TEST(SequenceTest, ParametersOutOfRangeAreNamed) {
               HasSubstr("prompt_logprobs: 1000, expected 0 to"));
 }
 
-TEST(SequenceTest, AllowedTokensAreAMask) {
+TEST(SequenceTest, AllowedTokensBecomeAMask) {
   const auto s = MakeSequence(Asked({1}, {.allowed_token_ids = {0, 63, 64, 99}}), kLimits);
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_THAT((*s)->allowed,
               ::testing::ElementsAre(uint64_t{1} | uint64_t{1} << 63, uint64_t{1} | uint64_t{1} << 35));
 }
 
-TEST(SequenceTest, RulesAreThereWhereSomethingIsAskedFor) {
+TEST(SequenceTest, RulesExistOnlyIfTheRequestNeedsThem) {
   for (const SamplingParams& p : {SamplingParams{.frequency_penalty = 1},
                                   {.repetition_penalty = 1.1},
                                   {.logit_bias = {{3, 1.0f}}},
@@ -66,7 +66,7 @@ TEST(SequenceTest, RulesAreThereWhereSomethingIsAskedFor) {
   EXPECT_EQ((*MakeSequence(Asked({1}, {.repetition_penalty = 1}), kLimits))->drawing.rules, nullptr);
 }
 
-TEST(SequenceTest, PromptTokensToScoreAreAllButTheFirst) {
+TEST(SequenceTest, AllPromptTokensExceptTheFirstAreScored) {
   const auto s = MakeSequence(Asked({1, 2, 3}, {.prompt_logprobs = 0}), kLimits);
   ASSERT_TRUE(s.ok()) << s.status();
   EXPECT_EQ((*s)->unscored(), 2);

@@ -1,4 +1,4 @@
-// What the planner is told of sequences that run and wait, and whose they are.
+// The planner's views of running and waiting sequences and their tenants.
 #include "coordinator/engine/scheduler/sequence_views.h"
 
 #include <numeric>
@@ -23,14 +23,14 @@ SequencePtr Prompted(int prompt_tokens, Tenant tenant = {}, SamplingParams sampl
       SequenceLimits{.tokens_max = 100, .vocab = 1'000});
 }
 
-// As after steps that computed so many tokens.
+// Returns a sequence of which steps have computed this number of tokens.
 void Compute(BlockTables& tables, Sequence& s, int tokens) {
   tables.Grow(s, s.kv.cached + tokens);
   tables.Computed(s, tokens);
   tables.Publish(s);
 }
 
-TEST(SequenceViewsTest, WhatIsSharedIsToldOnceBlocksRunShort) {
+TEST(SequenceViewsTest, SharedBlocksAreCountedOnlyWhenBlocksAreShort) {
   BlockPool pool(6, kBlockTokens);
   BlockTables tables(pool, /*prefix_caching=*/true, 0);
   std::vector<SequencePtr> running;
@@ -49,7 +49,7 @@ TEST(SequenceViewsTest, WhatIsSharedIsToldOnceBlocksRunShort) {
   EXPECT_EQ(roomy[1].tokens_max, 14);
   EXPECT_EQ(roomy[1].cached, 8);
   EXPECT_TRUE(roomy[2].prompt_logits && !roomy[1].prompt_logits);
-  EXPECT_EQ(roomy[0].shared, 0) << "nobody asks while blocks are free";
+  EXPECT_EQ(roomy[0].shared, 0) << "shared blocks are not counted while blocks are free";
   const SequencePtr other = Prompted(12);
   tables.Grow(*other, kBlockTokens * pool.free_blocks());
   const std::vector<SequenceView> full = ViewRunning(running, tables, pool, /*prompt_tokens=*/1);
@@ -58,7 +58,7 @@ TEST(SequenceViewsTest, WhatIsSharedIsToldOnceBlocksRunShort) {
   EXPECT_EQ(full[2].shared, 0);
 }
 
-TEST(SequenceViewsTest, OneThatWaitsHoldsWhatTheCacheHasOfIt) {
+TEST(SequenceViewsTest, AWaitingSequenceHasTheBlocksThatWereFoundForIt) {
   BlockPool pool(6, kBlockTokens);
   BlockTables tables(pool, /*prefix_caching=*/true, 0);
   const SequencePtr first = Prompted(9);
@@ -67,19 +67,20 @@ TEST(SequenceViewsTest, OneThatWaitsHoldsWhatTheCacheHasOfIt) {
   SequenceView view = ViewWaiting(*second, tables, pool);
   EXPECT_EQ(view.blocks, 2);
   EXPECT_EQ(view.cached, 8);
-  EXPECT_EQ(view.idle, 0) << "the first holds them";
+  EXPECT_EQ(view.idle, 0) << "the first sequence holds them";
   EXPECT_EQ(view.tenant, 7);
   tables.Release(*first);
   EXPECT_EQ(ViewWaiting(*second, tables, pool).idle, 2);
 }
 
-TEST(SequenceViewsTest, WhoseSequencesWaitOrComputePromptsContend) {
+TEST(SequenceViewsTest, TenantsWithWaitingSequencesOrRunningPromptsAreActive) {
   std::vector<SequencePtr> running;
   for (const int tenant : {1, 2, 3}) running.push_back(Prompted(5, {.id = tenant, .weight = 10 * tenant}));
   running[0]->kv.cached = 4;
   running[2]->kv.cached = 4;
   EXPECT_EQ(CountDecoding(running), 2);
-  EXPECT_THAT(Contenders(running, {{3, {.requests = 1, .weight = 5}}}), ElementsAre(Pair(2, 20), Pair(3, 5)));
+  EXPECT_THAT(ActiveTenants(running, {{3, {.requests = 1, .weight = 5}}}),
+              ElementsAre(Pair(2, 20), Pair(3, 5)));
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
-// A scheduler on a scripted model in virtual time: what comes when, what it costs, who is lost and for how
-// long.
+// Simulation: a scheduler with a scripted model in virtual time, with given arrivals, costs and outages.
 //
-// Single-threaded and deterministic: the clock moves by what steps and waits take and by nothing else. Every
-// request's tokens, their times and its end are kept; a second end, or an event after a cancellation, is a
-// failure. Whenever the scheduler is idle it checks its own invariants.
+// Single-threaded and deterministic: only steps and waits advance the clock. It records the tokens of every
+// request, their times and its end; a second end, or an event after a cancellation, is a failure. Whenever
+// the scheduler is idle, it checks its own invariants.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 
 namespace numoe::engine {
 
-/// What a step takes, in seconds.
+/// The time of a step, in seconds.
 struct StepCost {
   double step = 0.040;
   double token = 0.001;     // for each new token
@@ -41,7 +40,7 @@ struct SimulatedRequest {
   Tenant tenant;
   int priority = 0;
   double cancel_at_s = 1e18;
-  double deadline_s = 1e18;  // from its arrival
+  double deadline_s = 1e18;  // since its arrival
   std::function<std::unique_ptr<execution::TokenConstraint>()> constraint = [] { return nullptr; };
 };
 
@@ -55,7 +54,7 @@ struct SimulatedAnswer {
   int64_t cached_prompt_tokens = 0;
 };
 
-/// A worker that is lost at a time, and back at another.
+/// The times at which a worker is lost and comes back.
 struct Outage {
   double from_s = 0, to_s = 0;
 };
@@ -64,10 +63,10 @@ struct SimulationOptions {
   EngineOptions engine;
   StepCost cost;
   std::vector<Outage> outages;
-  std::vector<double> resets_s;   // of the prefix cache, ascending
-  std::vector<double> changes_s;  // of the workers' formats, ascending
-  bool device_draws = false;      // most tokens, before the scheduler sees logits
-  TokenId nan_token = -1;         // rows that want it are no numbers
+  std::vector<double> resets_s;   // when the prefix cache is reset, ascending
+  std::vector<double> changes_s;  // when the workers' numeric formats change, ascending
+  bool device_draws = false;      // the device draws most tokens
+  TokenId nan_token = -1;         // rows in which this token is the likeliest contain NaN
 };
 
 class Simulation {
@@ -80,14 +79,14 @@ class Simulation {
     model_.scripted_.nan_token_ = options.nan_token;
   }
 
-  /// All of them to their ends. `requests` in order of arrival.
+  /// Runs all requests to their ends and returns the answers. `requests` are in order of arrival.
   std::vector<SimulatedAnswer> Run(const std::vector<SimulatedRequest>& requests) {
     requests_ = &requests;
     answers_.assign(requests.size(), {});
     size_t next = 0, reset = 0;
     for (int turns = 0;; ++turns) {
       if (turns > kTurnsMax) {
-        ADD_FAILURE() << "no end after " << turns << " turns";
+        ADD_FAILURE() << "requests have not ended after " << turns << " turns";
         return answers_;
       }
       if (scheduler_.idle()) {
@@ -96,7 +95,7 @@ class Simulation {
         now_s_ = std::max(now_s_, requests[next].at_s);
       }
       for (; reset < options_.resets_s.size() && options_.resets_s[reset] <= now_s_; ++reset)
-        scheduler_.ForgetPrefixes("");
+        scheduler_.ResetPrefixCache("");
       for (; next < requests.size() && requests[next].at_s <= now_s_; ++next) Submit(next);
       Cancel(next);
       scheduler_.Turn();
@@ -118,7 +117,7 @@ class Simulation {
     absl::StatusOr<execution::StepLogits> Forward(const execution::StepBatch& batch) override {
       const double begin = simulation_.now_s_;
       simulation_.now_s_ += simulation_.options_.cost.Of(batch);
-      if (simulation_.IsAway(begin, simulation_.now_s_)) return absl::UnavailableError("simulated loss");
+      if (simulation_.IsLost(begin, simulation_.now_s_)) return absl::UnavailableError("simulated loss");
       return scripted_.Forward(batch);
     }
     bool CanDraw() const override { return scripted_.CanDraw(); }
@@ -135,7 +134,7 @@ class Simulation {
     explicit Backend(Simulation& simulation) : simulation_(simulation) {}
     absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
     absl::Status Finish(absl::Span<float>) override { return absl::OkStatus(); }
-    bool TakeChange() override {
+    bool ConsumeFormatChange() override {
       const std::vector<double>& changes = simulation_.options_.changes_s;
       const size_t before = changed_;
       while (changed_ < changes.size() && changes[changed_] <= simulation_.now_s_) ++changed_;
@@ -144,16 +143,16 @@ class Simulation {
     absl::Status AwaitReady(int64_t deadline_ms) override {
       if (Ready()) return absl::OkStatus();
       simulation_.now_s_ += static_cast<double>(deadline_ms) / 1e3;
-      return absl::DeadlineExceededError("still away");
+      return absl::DeadlineExceededError("the worker is still lost");
     }
-    bool Ready() const override { return !simulation_.IsAway(simulation_.now_s_, simulation_.now_s_); }
+    bool Ready() const override { return !simulation_.IsLost(simulation_.now_s_, simulation_.now_s_); }
 
    private:
     Simulation& simulation_;
     size_t changed_ = 0;
   };
 
-  bool IsAway(double begin, double end) const {
+  bool IsLost(double begin, double end) const {
     return std::any_of(options_.outages.begin(), options_.outages.end(),
                        [&](const Outage& o) { return o.from_s <= end && begin < o.to_s; });
   }

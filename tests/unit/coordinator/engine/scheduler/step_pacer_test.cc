@@ -1,5 +1,5 @@
-// The pacer on simulated machines: mixed steps stay within the stretch, prompts come to their end, and what
-// it learnt follows a machine that changes.
+// The pacer on simulated machines: mixed steps stay within the stretch, prompts are finished, and the
+// estimates follow a machine that changes.
 #include "coordinator/engine/scheduler/step_pacer.h"
 
 #include <algorithm>
@@ -12,13 +12,14 @@ namespace numoe::engine {
 namespace {
 
 struct Machine {
-  double plain = 0.050;   // seconds of a step that decodes
-  double token = 0.0004;  // of one more prompt token
-  double first = 0.0;     // once a step has prompt tokens: experts that nobody else wanted
+  double plain = 0.050;   // seconds of a step that only decodes
+  double token = 0.0004;  // seconds for each prompt token
+  double first = 0.0;     // seconds if a step has any prompt tokens: experts that only they need
   double noise = 0.0;     // relative
 };
 
-// Runs `steps` steps with an endless prompt; the seconds of each mixed step, and the prompt tokens done.
+// Runs `steps` steps with an endless prompt; returns the seconds of each mixed step, and the number of
+// computed prompt tokens.
 std::pair<std::vector<double>, int> Simulate(StepPacer& pacer, const Machine& machine, int steps,
                                              std::mt19937& random) {
   std::uniform_real_distribution<double> noise(1 - machine.noise, 1 + machine.noise);
@@ -47,30 +48,31 @@ TEST(StepPacerTest, MixedStepsStayWithinTheStretch) {
     StepPacer pacer(2.0);
     const auto [mixed, done] = Simulate(pacer, machine, 2000, random);
     EXPECT_LE(Percentile(mixed, 0.99), 2.02 * machine.plain);
-    // And uses what it may: half of what a step that is exactly twice as long would do.
+    // It also uses its budget: at least half of the tokens of a step that is exactly twice as long.
     const double fits = (machine.plain - machine.first) / machine.token;
     EXPECT_GT(done, 0.5 * 2000 * std::min(fits, 2048.0));
   }
 }
 
-TEST(StepPacerTest, NoiseAndChangesAreFollowed) {
+TEST(StepPacerTest, EstimatesFollowNoiseAndChanges) {
   std::mt19937 random(4);
   StepPacer pacer(2.0);
   Simulate(pacer, {.noise = 0.1}, 1000, random);
-  Simulate(pacer, {.token = 0.004, .noise = 0.1}, 100, random);  // ten times dearer: settles within 100 steps
+  Simulate(pacer, {.token = 0.004, .noise = 0.1}, 100,
+           random);  // ten times the cost: adapts in 100 steps
   const auto [mixed, done] = Simulate(pacer, {.token = 0.004, .noise = 0.1}, 1000, random);
   EXPECT_LE(Percentile(mixed, 0.95), 2.3 * 0.050);
   EXPECT_GT(done, 1000 * 5);
 }
 
-TEST(StepPacerTest, APromptThatCostsTooMuchStillMoves) {
+TEST(StepPacerTest, APromptThatCostsTooMuchStillAdvances) {
   std::mt19937 random(5);
   StepPacer pacer(2.0);
   const auto [mixed, done] = Simulate(pacer, {.plain = 0.01, .token = 0.1}, 500, random);
   EXPECT_GE(done, 450 * 8);
 }
 
-TEST(StepPacerTest, NobodyDecodesOrNoLimitMeansAll) {
+TEST(StepPacerTest, WithoutDecodingOrWithoutALimitAllPromptTokensAreAllowed) {
   StepPacer pacer(2.0), unlimited(0);
   EXPECT_EQ(pacer.PromptTokens(0, 2048), 2048);
   EXPECT_EQ(unlimited.PromptTokens(7, 2048), 2048);

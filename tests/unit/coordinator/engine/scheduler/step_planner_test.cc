@@ -1,6 +1,6 @@
-// The planner's promises (coordinator/engine/scheduler/CONTRACT.md) over random states: what a plan gives out
-// exists, the limits hold, decoding comes before prompts, somebody moves in every step, only younger ones are
-// preempted.
+// The planner's invariants (coordinator/engine/scheduler/CONTRACT.md) in random states: a plan uses only
+// blocks that exist, the limits hold, decoding comes before prompts, every step advances a sequence, and only
+// later sequences are preempted.
 #include "coordinator/engine/scheduler/step_planner.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct State {
   PlannerLimits limits;
 };
 
-// The waiting ones of a tenant, in order.
+// The waiting sequences of a tenant, in order.
 std::vector<size_t> LineOf(const State& state, int tenant) {
   std::vector<size_t> line;
   for (size_t i = 0; i < state.waiting.size(); ++i) {
@@ -35,14 +35,14 @@ StepPlan PlanFor(const State& state, FairShares shares = {}) {
     weights.emplace(s.tenant, 1);
     ++lines[s.tenant].requests;
   }
-  shares.Contend(weights);
+  shares.SetActive(weights);
   const auto view = [&](int tenant, int i) {
     return state.waiting[LineOf(state, tenant)[static_cast<size_t>(i)]];
   };
   return PlanNextStep(state.running, {.lines = lines, .view = view}, state.free_blocks, state.limits, shares);
 }
 
-// Whom a plan admits, in order.
+// Returns the sequences that a plan admits, in order.
 std::vector<size_t> Admitted(const State& state, const StepPlan& plan) {
   std::map<int, size_t> taken;
   std::vector<size_t> admitted;
@@ -54,7 +54,7 @@ int64_t Blocks(int64_t tokens, const PlannerLimits& limits) {
   return (tokens + limits.block_tokens - 1) / limits.block_tokens;
 }
 
-// A state that the engine can be in: every sequence could run alone in the cache.
+// Returns a state that the engine can be in: every sequence could run alone in the cache.
 State RandomState(std::mt19937& random) {
   const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
   State state{
@@ -89,7 +89,7 @@ void CheckPlan(const State& state, const StepPlan& plan) {
   std::vector<bool> preempted(sequences.size());
   for (const int index : plan.preempted) {
     ASSERT_TRUE(index > 0 && index < static_cast<int>(state.running.size()))
-        << "the oldest is never preempted";
+        << "the oldest sequence must not be preempted";
     preempted[static_cast<size_t>(index)] = true;
     free_blocks += state.running[static_cast<size_t>(index)].blocks;
   }
@@ -102,24 +102,27 @@ void CheckPlan(const State& state, const StepPlan& plan) {
     const auto index = static_cast<size_t>(part.sequence);
     const SequenceView& s = sequences[index];
     EXPECT_FALSE(preempted[index]) << "a preempted sequence has a part";
-    EXPECT_FALSE(has_part[index]) << "two parts of one sequence";
+    EXPECT_FALSE(has_part[index]) << "a sequence has two parts";
     has_part[index] = true;
     ASSERT_TRUE(part.tokens >= 1 && s.cached + part.tokens <= s.tokens);
     const bool decode = s.tokens - s.cached == 1;
-    EXPECT_FALSE(decode && prompts && index < state.running.size()) << "a decode after a prompt chunk";
+    EXPECT_FALSE(decode && prompts && index < state.running.size())
+        << "a decode part comes after a prompt chunk";
     prompts |= !decode;
     tokens += part.tokens;
     free_blocks -= std::max<int64_t>(0, Blocks(s.cached + part.tokens, state.limits) - s.blocks);
   }
   EXPECT_LE(tokens, state.limits.step_tokens);
-  EXPECT_GE(free_blocks, 0) << "more blocks than there are";
-  EXPECT_TRUE(std::is_sorted(plan.preempted.rbegin(), plan.preempted.rend())) << "youngest first";
-  EXPECT_TRUE(plan.preempted.empty() || plan.admitted.empty()) << "admitted while another is preempted";
-  EXPECT_TRUE(sequences.empty() || !plan.parts.empty()) << "nothing moves";
-  EXPECT_TRUE(!sequences.empty() || state.waiting.empty()) << "an idle engine admits nobody";
+  EXPECT_GE(free_blocks, 0) << "the plan uses more blocks than there are";
+  EXPECT_TRUE(std::is_sorted(plan.preempted.rbegin(), plan.preempted.rend()))
+      << "the youngest are preempted first";
+  EXPECT_TRUE(plan.preempted.empty() || plan.admitted.empty())
+      << "a sequence is admitted while another is preempted";
+  EXPECT_TRUE(sequences.empty() || !plan.parts.empty()) << "no sequence advances";
+  EXPECT_TRUE(!sequences.empty() || state.waiting.empty()) << "an idle engine admits no sequence";
 }
 
-TEST(StepPlannerTest, PromisesHoldInRandomStates) {
+TEST(StepPlannerTest, InvariantsHoldInRandomStates) {
   std::mt19937 random(11);
   int preempting = 0, admitting = 0;
   for (int round = 0; round < 50'000; ++round) {
@@ -134,7 +137,7 @@ TEST(StepPlannerTest, PromisesHoldInRandomStates) {
   EXPECT_GT(admitting, 1000);
 }
 
-// The engine's side of the bargain: carries plans out until nobody is left, as engine_loop.cc does.
+// Executes plans until no sequence is left, as scheduler.cc does.
 class Simulation {
  public:
   explicit Simulation(std::mt19937& random) {
@@ -145,7 +148,7 @@ class Simulation {
     total_ = state_.free_blocks = 4 + below(20);
     const int tenants = 1 + below(3);
     for (int i = 1 + below(10); i > 0; --i) {
-      // Submit's rule: prompt and output together fit the cache, with the block that admission asks for.
+      // Submit's rule: prompt and output together fit into the cache, with the block that admission requires.
       const int fits = (total_ - 1) * state_.limits.block_tokens;
       const int prompt = 1 + below(fits);
       state_.waiting.push_back({.tokens = prompt, .tenant = below(tenants)});
@@ -160,7 +163,7 @@ class Simulation {
   void Step() {
     const StepPlan plan = PlanFor(state_, shares_);
     CheckPlan(state_, plan);
-    // In states that serving leads to, what is given up moves somebody older at once.
+    // In states that occur in service, every preemption advances an older sequence in the same step.
     for (const int index : plan.preempted) {
       EXPECT_TRUE(std::any_of(plan.parts.begin(), plan.parts.end(),
                               [&](const PlannedPart& part) { return part.sequence < index; }))
@@ -209,27 +212,27 @@ class Simulation {
   State state_;
   FairShares shares_;
   int total_ = 0;
-  std::vector<int64_t> ends_, waiting_ends_;  // tokens at which a sequence is over; beside running, waiting
+  std::vector<int64_t> ends_, waiting_ends_;  // tokens at which a sequence ends; parallel to running, waiting
   int preempted_ = 0;
 };
 
-TEST(StepPlannerTest, EverySequenceFinishesHoweverTightTheCache) {
+TEST(StepPlannerTest, EverySequenceFinishesHoweverSmallTheCache) {
   std::mt19937 random(12);
   int preempted = 0;
   for (int round = 0; round < 3'000; ++round) {
     Simulation simulation(random);
-    // 10 sequences of at most 22 * 6 tokens, each begun anew at most once for every older one.
+    // 10 sequences of at most 22 * 6 tokens, each restarted at most once for every older one.
     int steps_left = 10 * 10 * 22 * 6;
     while (!simulation.Done() && --steps_left > 0 && !HasFailure()) simulation.Step();
     ASSERT_FALSE(HasFailure()) << "round " << round;
-    ASSERT_TRUE(simulation.Done()) << "round " << round << ": somebody never finishes";
+    ASSERT_TRUE(simulation.Done()) << "round " << round << ": a sequence never finishes";
     ASSERT_EQ(simulation.free_blocks_missing(), 0) << "round " << round;
     preempted += simulation.preempted();
   }
   EXPECT_GT(preempted, 1000);
 }
 
-TEST(StepPlannerTest, APromptIsCutToWhatDecodingLeaves) {
+TEST(StepPlannerTest, APromptGetsTheTokensThatDecodingLeaves) {
   const StepPlan plan = PlanFor({.running = {{.tokens = 9, .cached = 8, .blocks = 2}},
                                  .waiting = {{.tokens = 100}},
                                  .free_blocks = 100,
@@ -241,7 +244,7 @@ TEST(StepPlannerTest, APromptIsCutToWhatDecodingLeaves) {
 }
 
 // A lost step leaves blocks for more tokens than the next plan gives the sequence.
-TEST(StepPlannerTest, BlocksThatASequenceHoldsAlreadyAreNotGivenToOthers) {
+TEST(StepPlannerTest, BlocksThatASequenceAlreadyHoldsAreNotGivenToOthers) {
   const StepPlan plan =
       PlanFor({.running = {{.tokens = 100, .blocks = 10, .prompt_logits = true}, {.tokens = 20}},
                .free_blocks = 0,
@@ -258,9 +261,9 @@ TEST(StepPlannerTest, AdmissionLeavesRoomToGrow) {
                     .limits = {.step_tokens = 64, .block_tokens = 4, .growth_tokens = 32}})
         .admitted.size();
   };
-  EXPECT_EQ(admitted(9, 1000), 0u) << "2 blocks for the prompt and its first token, 8 to grow";
+  EXPECT_EQ(admitted(9, 1000), 0u) << "it needs 2 blocks for the prompt and its first token, and 8 to grow";
   EXPECT_EQ(admitted(10, 1000), 1u);
-  EXPECT_EQ(admitted(2, 12), 1u) << "who ends in the blocks that he has does not grow";
+  EXPECT_EQ(admitted(2, 12), 1u) << "a sequence that ends within its blocks does not grow";
 }
 
 TEST(StepPlannerTest, FixedChunksDoNotDependOnTheLoad) {
@@ -278,7 +281,7 @@ TEST(StepPlannerTest, FixedChunksDoNotDependOnTheLoad) {
   EXPECT_EQ(beside.parts[1].tokens, 8);
 }
 
-// A step's tokens go to tenants by turns, whatever the order of those who run.
+// Tenants take turns in getting a step's tokens, whatever the order of the running sequences.
 TEST(StepPlannerTest, TenantsShareAStepsPrompts) {
   const PlannerLimits limits{.sequences_max = 8, .step_tokens = 1024, .block_tokens = 16};
   const State state{.running = {{.tokens = 9000, .blocks = 0, .tenant = 1}},
@@ -286,14 +289,14 @@ TEST(StepPlannerTest, TenantsShareAStepsPrompts) {
                     .free_blocks = 5000,
                     .limits = limits};
   const StepPlan plan = PlanFor(state);
-  EXPECT_EQ(plan.admitted, std::vector<int>{2}) << "the first of tenant 1 takes all that it has";
+  EXPECT_EQ(plan.admitted, std::vector<int>{2}) << "the first sequence of tenant 1 takes all its tokens";
   ASSERT_EQ(plan.parts.size(), 2u) << plan.ToString();
   EXPECT_EQ(plan.parts[1].tokens, 200);
-  EXPECT_EQ(plan.parts[0].tokens, 1024 - 200) << "what one has no use for, the other gets";
+  EXPECT_EQ(plan.parts[0].tokens, 1024 - 200) << "a tenant gets the tokens that the other cannot use";
 }
 
-// Rows of logits are a matter of those who want their prompts' probabilities.
-TEST(StepPlannerTest, SpentRowsOfLogitsCloseNobodyElse) {
+// Only sequences that need the probabilities of their prompts need rows of logits for them.
+TEST(StepPlannerTest, UsedUpRowsOfLogitsStopNoOtherTenant) {
   const State state{
       .running = {{.tokens = 500, .prompt_logits = true, .tenant = 1}},
       .waiting = {{.tokens = 20, .prompt_logits = true, .tenant = 1}, {.tokens = 30, .tenant = 2}},
@@ -302,24 +305,25 @@ TEST(StepPlannerTest, SpentRowsOfLogitsCloseNobodyElse) {
   EXPECT_EQ(PlanFor(state).admitted, std::vector<int>{2});
 }
 
-TEST(StepPlannerTest, TheLastPlaceIsForATenantOfWhichNothingRuns) {
+TEST(StepPlannerTest, TheLastSlotIsForATenantWithoutARunningSequence) {
   State state{
       .running = {{.tokens = 50, .cached = 49, .blocks = 4, .tenant = 1}},
       .waiting = {{.tokens = 20, .tenant = 1}, {.tokens = 20, .tenant = 1}, {.tokens = 30, .tenant = 2}},
       .free_blocks = 1000,
       .limits = {.sequences_max = 2, .step_tokens = 1024, .block_tokens = 16}};
-  FairShares owing;  // tenant 2 had more than its part of earlier rounds
-  owing.Contend({{1, 1}, {2, 1}});
+  FairShares owing;  // tenant 2 used more than its part of earlier rounds
+  owing.SetActive({{1, 1}, {2, 1}});
   owing.Charge(2, 1, 10 * limits::kFairQuantumTokens);
   EXPECT_EQ(PlanFor(state, owing).admitted, std::vector<int>{2});
   state.limits.sequences_max = 3;
   EXPECT_EQ(PlanFor(state, owing).admitted, (std::vector<int>{1, 2}));
   state.waiting.pop_back();
-  EXPECT_EQ(PlanFor(state).admitted, (std::vector<int>{1, 1})) << "where nobody else waits it has all";
+  EXPECT_EQ(PlanFor(state).admitted, (std::vector<int>{1, 1}))
+      << "if no other tenant waits, it gets all slots";
 }
 
-// Who waits and does not fit is not passed over for ever by another tenant's smaller ones.
-TEST(StepPlannerTest, NobodyOvertakesATenantWhoseTurnItIsForWantOfRoom) {
+// A waiting sequence that does not fit is not overtaken for ever by smaller sequences of other tenants.
+TEST(StepPlannerTest, NoTenantOvertakesOneWhoseFirstSequenceDoesNotFit) {
   State state{.waiting = {{.tokens = 400, .tenant = 1}, {.tokens = 8, .tenant = 2}},
               .free_blocks = 20,
               .limits = {.sequences_max = 8, .step_tokens = 1024, .block_tokens = 16}};

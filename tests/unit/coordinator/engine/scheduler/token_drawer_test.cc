@@ -1,4 +1,4 @@
-// A token is drawn under sampling parameters, rules, allowed tokens and constraints together.
+// Drawing a token with sampling parameters, rules, allowed tokens and constraints together.
 #include "coordinator/engine/scheduler/token_drawer.h"
 
 #include <limits>
@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 constexpr int kDrawnVocab = 70;
 
-// Allows the tokens of one bit mask, and keeps what it was told.
+// Allows the tokens of one bit mask, and records the calls.
 class Fixed final : public execution::TokenConstraint {
  public:
   explicit Fixed(std::vector<TokenId> allowed) : mask_(2) {
@@ -44,7 +44,7 @@ SequencePtr Greedy(SamplingParams sampling = {},
   return *MakeSequence(std::move(request), {.tokens_max = 100, .vocab = kDrawnVocab, .eos_token_ids = {0}});
 }
 
-// The later the token, the likelier.
+// Logits that ascend with the token's id.
 std::vector<float> Ascending() {
   std::vector<float> logits(kDrawnVocab + 10);
   std::iota(logits.begin(), logits.end(), 0.0f);
@@ -57,7 +57,7 @@ TEST(TokenDrawerTest, PaddingBeyondTheVocabularyIsNeverDrawn) {
   EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, kDrawnVocab - 1);
 }
 
-TEST(TokenDrawerTest, AllowedTokensAndAConstraintHoldTogether) {
+TEST(TokenDrawerTest, AllowedTokensAndAConstraintAreCombined) {
   TokenDrawer drawer(kDrawnVocab);
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{5, 69});
   Fixed& fixed = *constraint;
@@ -67,7 +67,7 @@ TEST(TokenDrawerTest, AllowedTokensAndAConstraintHoldTogether) {
   EXPECT_EQ(drawer.Draw(*Greedy({.allowed_token_ids = {5, 65}}), {.logits = Ascending()})->token, 65);
 }
 
-TEST(TokenDrawerTest, AConstraintIsAskedOnceForEachToken) {
+TEST(TokenDrawerTest, AConstraintIsAskedForOneMaskPerToken) {
   TokenDrawer drawer(kDrawnVocab);
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{7});
   Fixed& fixed = *constraint;
@@ -77,12 +77,12 @@ TEST(TokenDrawerTest, AConstraintIsAskedOnceForEachToken) {
   EXPECT_EQ(spec->vocab, kDrawnVocab);
   EXPECT_EQ(spec->choice.allowed.size(), 2u);
   EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, 7);
-  EXPECT_EQ(fixed.asked, 1) << "before the step and after it";
+  EXPECT_EQ(fixed.asked, 1) << "it was asked once, not before the step and again after it";
   EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, 7);
   EXPECT_EQ(fixed.asked, 2);
 }
 
-TEST(TokenDrawerTest, WhatADeviceDrewIsTakenAndTold) {
+TEST(TokenDrawerTest, ATokenThatADeviceDrewIsReportedToRulesAndConstraint) {
   TokenDrawer drawer(kDrawnVocab);
   auto constraint = std::make_unique<Fixed>(std::vector<TokenId>{3, 4});
   Fixed& fixed = *constraint;
@@ -90,7 +90,7 @@ TEST(TokenDrawerTest, WhatADeviceDrewIsTakenAndTold) {
   const absl::StatusOr<execution::DrawnToken> drawn = execution::DrawnToken{.token = 4};
   EXPECT_EQ(drawer.Draw(*s, {.drawn = &drawn})->token, 4);
   EXPECT_THAT(fixed.accepted, ElementsAre(4));
-  EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, 3) << "4 was counted, and is penalised";
+  EXPECT_EQ(drawer.Draw(*s, {.logits = Ascending()})->token, 3) << "4 was counted, so it is penalised";
 }
 
 TEST(TokenDrawerTest, ErrorsFailTheSequence) {
@@ -99,7 +99,7 @@ TEST(TokenDrawerTest, ErrorsFailTheSequence) {
   Fixed& fixed = *constraint;
   const auto s = Greedy({.allowed_token_ids = {5}}, std::move(constraint));
   EXPECT_THAT(drawer.Draw(*s, {.logits = Ascending()}).status().ToString(),
-              HasSubstr("allowed_token_ids: none of these tokens may come next"));
+              HasSubstr("allowed_token_ids: none of these tokens may follow"));
   EXPECT_TRUE(fixed.accepted.empty());
   s->drawing.mask.reset();
   fixed.error = absl::ResourceExhaustedError("too many");
@@ -111,14 +111,14 @@ TEST(TokenDrawerTest, ErrorsFailTheSequence) {
   EXPECT_TRUE(absl::IsDataLoss(drawer.Draw(*Greedy(), {.drawn = &lost}).status()));
 }
 
-TEST(TokenDrawerTest, ProbabilitiesAreTheModelsOwn) {
+TEST(TokenDrawerTest, ProbabilitiesAreThoseOfTheModelWithoutRules) {
   TokenDrawer drawer(kDrawnVocab);
   const auto s = Greedy({.logit_bias = {{2, 1000.0f}}, .logprobs = 1, .prompt_logprobs = 0});
   const auto drawn = drawer.Draw(*s, {.logits = Ascending()});
   ASSERT_TRUE(drawn.ok()) << drawn.status();
-  EXPECT_EQ(drawn->token, 2) << "by its bias";
+  EXPECT_EQ(drawn->token, 2) << "the bias selects it";
   ASSERT_EQ(drawn->logprobs.size(), 1u);
-  EXPECT_EQ(drawn->logprobs[0].top[0].token, kDrawnVocab - 1) << "without it";
+  EXPECT_EQ(drawn->logprobs[0].top[0].token, kDrawnVocab - 1) << "its probability does not include the bias";
   EXPECT_EQ(drawn->logprobs[0].rank, kDrawnVocab - 2);
   EXPECT_EQ(s->unscored(), 2);
   EXPECT_TRUE(drawer.Score(*s, Ascending()).ok());

@@ -1,4 +1,4 @@
-// Tokens a second: of whole windows, and none when nothing runs.
+// The rate of tokens per second: it is measured over whole windows, and 0 while no sequence runs.
 #include "coordinator/engine/scheduler/token_rate.h"
 
 #include "gtest/gtest.h"
@@ -6,7 +6,7 @@
 namespace numoe::engine {
 namespace {
 
-TEST(TokenRateTest, IsThatOfTheLastWindow) {
+TEST(TokenRateTest, TheRateIsThatOfTheLastWindow) {
   TokenRate rate;
   const TokenRate::Time begin{};
   const auto after = [&](int ms) { return begin + std::chrono::milliseconds(ms); };
@@ -17,14 +17,14 @@ TEST(TokenRateTest, IsThatOfTheLastWindow) {
   EXPECT_EQ(rate.Measure(170, after(3000), false), 30);
 }
 
-TEST(TokenRateTest, NothingRuns) {
+TEST(TokenRateTest, TheRateIsZeroWhileNothingRuns) {
   TokenRate rate;
   const TokenRate::Time begin{};
   rate.Measure(0, begin, false);
   EXPECT_EQ(rate.Measure(50, begin + std::chrono::seconds(1), false), 50);
   EXPECT_EQ(rate.Measure(50, begin + std::chrono::seconds(2), true), 0);
-  EXPECT_EQ(rate.Measure(50, begin + std::chrono::seconds(60), false), 0) << "a new window";
-  EXPECT_EQ(rate.Measure(70, begin + std::chrono::seconds(61), false), 20) << "the pause is no part of it";
+  EXPECT_EQ(rate.Measure(50, begin + std::chrono::seconds(60), false), 0) << "a new window has begun";
+  EXPECT_EQ(rate.Measure(70, begin + std::chrono::seconds(61), false), 20) << "the pause does not count";
 }
 
 }  // namespace

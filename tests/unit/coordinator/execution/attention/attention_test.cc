@@ -1,4 +1,4 @@
-// Layers of two kinds of attention in one model.
+// A model with layers of two kinds of attention.
 #include "coordinator/execution/attention/attention.h"
 
 #include <cstring>
@@ -69,8 +69,8 @@ class AttentionTest : public ::testing::Test {
     checkpoint_ = *Checkpoint::Open(folder_.path());
   }
 
-  // What attention adds to a residual of zeros, layer by layer, for 9 tokens and then for one more, in a
-  // model with the layers `kinds`. Layers that `kinds` and the checkpoint do not agree on are left out.
+  // Returns what attention adds to a residual of zeros, layer by layer, for 9 tokens and then for one more,
+  // in a model with the layers `kinds`. Layers whose kind in the checkpoint is different are left out.
   std::vector<std::vector<float>> Run(const std::vector<AttentionKind>& kinds) {
     const ModelConfig c = Config(kinds);
     auto device = *CpuDevice::Create({.step_tokens_max = 16, .cpus = {0}, .precision = Precision::kFloat});
@@ -134,22 +134,22 @@ TEST_F(AttentionTest, LayersOfAKindShareAnObjectAndACache) {
   EXPECT_EQ(layers[0], layers[3]);
   EXPECT_EQ(layers[1], layers[2]);
   EXPECT_NE(layers[0], layers[1]);
-  // BF16 rows of two layers with latents and two with keys and values.
+  // The bytes are BF16 rows of two layers with latents and two with keys and values.
   EXPECT_EQ(device->store().KvCacheBytes({.blocks = 1, .block_tokens = 1}),
             2u * 2 * (48 + 32) + 2u * 2 * (2 * 32 + 2 * 32));
 }
 
-TEST_F(AttentionTest, ALayerAttendsAsItDoesInAModelOfItsKindAlone) {
+TEST_F(AttentionTest, ALayerGivesTheSameResultAsInAModelOfOnlyItsKind) {
   const auto both = Run(kBoth);
   const auto mla = Run(std::vector<AttentionKind>(kBoth.size(), AttentionKind::kMla));
   const auto gqa = Run(std::vector<AttentionKind>(kBoth.size(), AttentionKind::kGqa));
   for (size_t i = 0; i < both.size(); ++i) {
     const bool latent = kBoth[i % kBoth.size()] == AttentionKind::kMla;
     ASSERT_EQ(both[i].size(), static_cast<size_t>((i < kBoth.size() ? 9 : 1) * kHidden));
-    EXPECT_THAT(both[i], ::testing::Contains(::testing::Gt(0.01f))) << "attention adds something";
+    EXPECT_THAT(both[i], ::testing::Contains(::testing::Gt(0.01f))) << "attention must add something";
     EXPECT_EQ(both[i], latent ? mla[i] : gqa[i]) << "layer " << i % kBoth.size();
   }
-  EXPECT_NE(both[0], both[3]) << "layers have weights of their own";
+  EXPECT_NE(both[0], both[3]) << "each layer must have its own weights";
 }
 
 }  // namespace

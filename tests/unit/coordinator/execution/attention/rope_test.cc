@@ -1,4 +1,4 @@
-// YaRN frequencies against values computed from the published configurations of the models.
+// YaRN frequencies, compared to values that were computed from the published configurations of the models.
 #include "coordinator/execution/attention/rope.h"
 
 #include <cmath>

@@ -21,7 +21,7 @@ struct Recorder {
 
 void Spend() { std::this_thread::sleep_for(std::chrono::milliseconds(3)); }
 
-TEST(StepClockTest, StretchesOfAPartAreAddedAndReportedOnce) {
+TEST(StepClockTest, TheTimesOfAPartAreAddedAndReportedOnce) {
   Recorder r;
   StepClock clock(r.Observe());
   const auto begin = std::chrono::steady_clock::now();

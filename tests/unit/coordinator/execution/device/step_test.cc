@@ -1,5 +1,5 @@
-// The way of a layer's routed work through a step: in which order its values may be used, and that each is
-// used once.
+// The states of a layer's routed work in a step: the order in which its tickets may be used, and that each
+// can be used only once.
 #include "coordinator/execution/device/step.h"
 
 #include "coordinator/execution/device/cpu/cpu_device.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kHidden = 8, kRoutes = 2;
 
-// Adds what it is called for, so that a test sees which rows a reply was added to.
+// Replies with the values it was called with, so that a test sees which rows a reply was added to.
 class CountingExperts final : public ExpertBackend {
  public:
   absl::Status Start(const LayerCallView& call) override {
@@ -62,14 +62,14 @@ class StepTest : public ::testing::Test {
   RouteTable routes_;
 };
 
-TEST_F(StepTest, AHalfIsSentWhileNoneIsOutAndAddedToItsOwnRows) {
+TEST_F(StepTest, AHalfIsSentWhileNoCallIsInFlightAndAddedToItsOwnRows) {
   layout_.second_half = 2;
   const std::unique_ptr<Step> step = device_->Begin(layout_);
   ASSERT_EQ(step->parts().size(), 2u);
-  EXPECT_EQ(step->way(), StepWay::kHalves);
+  EXPECT_EQ(step->expert_execution(), ExpertExecution::kHalves);
   auto first = step->SendExperts(Stage(*step, step->parts()[0]), sums_);
   ASSERT_TRUE(first.ok());
-  StagedExperts second = Stage(*step, step->parts()[1]);  // while the first half's call is out
+  StagedExperts second = Stage(*step, step->parts()[1]);  // while the first half's call is in flight
   ASSERT_TRUE(step->AddExperts(*std::move(first), sums_).ok());
   EXPECT_EQ(Sums(*step), (std::vector<float>{1, 1, 0, 0, 0}));
   auto sent = step->SendExperts(std::move(second), sums_);
@@ -81,7 +81,7 @@ TEST_F(StepTest, AHalfIsSentWhileNoneIsOutAndAddedToItsOwnRows) {
   EXPECT_EQ(experts_.tokens, (std::vector<int>{2, 3}));
 }
 
-TEST_F(StepTest, DeferredExpertsComeAsAValueOfTheirOwn) {
+TEST_F(StepTest, DeferredExpertsAreASeparateTicket) {
   layout_.deferred_experts = 1;
   const std::unique_ptr<Step> step = device_->Begin(layout_);
   auto sent = step->SendExperts(Stage(*step, step->all()), sums_);
@@ -114,12 +114,12 @@ TEST_F(StepDeathTest, ATicketIsUsedOnce) {
   EXPECT_DEATH((void)staged.work(), "used twice");
 }
 
-TEST_F(StepDeathTest, NoSecondCallGoesOut) {
+TEST_F(StepDeathTest, NoSecondCallIsSentWhileOneIsInFlight) {
   const std::unique_ptr<Step> step = device_->Begin(layout_);
   const auto sent = step->SendExperts(Stage(*step, step->all()), sums_);
   ASSERT_TRUE(sent.ok());
   StagedExperts staged = Stage(*step, step->all());
-  EXPECT_DEATH((void)step->SendExperts(std::move(staged), sums_), "at most one call is out");
+  EXPECT_DEATH((void)step->SendExperts(std::move(staged), sums_), "at most one layer call may be in flight");
 }
 
 TEST_F(StepDeathTest, DeferredExpertsAreAddedBeforeTheNextCallIsStaged) {
@@ -127,7 +127,7 @@ TEST_F(StepDeathTest, DeferredExpertsAreAddedBeforeTheNextCallIsStaged) {
   const std::unique_ptr<Step> step = device_->Begin(layout_);
   auto sent = step->SendExperts(Stage(*step, step->all()), sums_);
   const auto deferred = step->AddExperts(*std::move(sent), sums_);
-  EXPECT_DEATH(Stage(*step, step->all()), "deferred experts are added");
+  EXPECT_DEATH(Stage(*step, step->all()), "deferred experts must be added");
 }
 
 TEST_F(StepDeathTest, RowsOfAHalfNeedAStepInHalves) {

@@ -1,4 +1,4 @@
-// Expert selection against a direct, slow restatement of the papers' rules, and on hand-made corner cases.
+// Expert selection, compared to a direct, slow implementation of the papers' rules, and in corner cases.
 #include "coordinator/execution/gate/gate.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ Selection Choose(const GateParams& params, const std::vector<float>& logits,
   return s;
 }
 
-// The rules in double precision with sorting, as the reference implementations state them.
+// The rules in double precision with sorting, as in the reference implementations.
 Selection Reference(const GateParams& p, const std::vector<float>& logits, const std::vector<float>& bias) {
   const int n = static_cast<int>(logits.size());
   std::vector<double> score(n), choice(n);
@@ -60,7 +60,7 @@ Selection Reference(const GateParams& p, const std::vector<float>& logits, const
   return s;
 }
 
-TEST(GateTest, NoAuxTcAgreesWithTheRulesOnRandomLogits) {
+TEST(GateTest, NoAuxTcFollowsTheRulesForRandomLogits) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
   const GateParams params{.experts_per_token = 8, .n_group = 8, .topk_group = 4, .scaling = 2.5f};
@@ -71,20 +71,20 @@ TEST(GateTest, NoAuxTcAgreesWithTheRulesOnRandomLogits) {
     const Selection expected = Reference(params, logits, bias);
     const Selection actual = Choose(params, logits, bias);
     EXPECT_EQ(actual.experts, expected.experts);
-    // Sigmoid, sum and division in fp32: a few units in the last place of a weight below 2.5.
+    // Sigmoid, sum and division in fp32 may be off by a few units in the last place of a weight below 2.5.
     for (int k = 0; k < 8; ++k) EXPECT_NEAR(actual.weights[k], expected.weights[k], 2e-6);
   }
 }
 
-TEST(GateTest, BiasSelectsButDoesNotWeigh) {
+TEST(GateTest, BiasAffectsTheSelectionButNotTheWeights) {
   const GateParams params{.experts_per_token = 2, .scaling = 1.0f};
   const Selection s = Choose(params, {0, 0, 0, 0}, {0, 0.3f, 0, 0.2f});
   EXPECT_THAT(s.experts, ElementsAre(1, 3));
   EXPECT_THAT(s.weights, ElementsAre(0.5f, 0.5f));
 }
 
-TEST(GateTest, NegativeChoicesAreStillChosenInsideKeptGroups) {
-  // Every choice is negative: masked experts must not win with a zero.
+TEST(GateTest, ExpertsWithNegativeChoicesAreSelectedInsideKeptGroups) {
+  // Every choice value is negative; masked experts must not win with a zero.
   const GateParams params{.experts_per_token = 2, .n_group = 2, .topk_group = 1};
   const Selection s = Choose(params, {-3, -3, -1, -1}, {-1, -1, -1, -1});
   EXPECT_THAT(s.experts, ElementsAre(2, 3));
@@ -95,14 +95,14 @@ TEST(GateTest, TiesGoToTheLowerIndex) {
   EXPECT_THAT(Choose(params, {1, 1, 1, 1}).experts, ElementsAre(0, 1));
 }
 
-TEST(GateTest, TheLightestAreDeferredBehindTheOthers) {
+TEST(GateTest, TheExpertsWithTheSmallestWeightsAreDeferredAndComeLast) {
   std::mt19937 random(11);
   std::normal_distribution<float> normal;
   for (int round = 0; round < 200; ++round) {
     GateParams params{.experts_per_token = 8, .n_group = 8, .topk_group = 4, .scaling = 2.5f};
     if (round % 2 == 1) params.scoring = GateScoring::kSoftmax;
     std::vector<float> logits(64), bias;
-    // Of few different values, so that weights tie.
+    // There are few different values, so that weights tie.
     for (float& v : logits) v = round % 4 < 2 ? normal(random) : static_cast<float>(random() % 3);
     for (int e = 0; round % 2 == 0 && e < 64; ++e) bias.push_back(0.5f * normal(random));
     const Selection whole = Choose(params, logits, bias);
@@ -118,21 +118,22 @@ TEST(GateTest, TheLightestAreDeferredBehindTheOthers) {
     std::sort(by_weight.begin(), first_deferred);
     std::sort(first_deferred, by_weight.end());
     for (size_t k = 0; k < 8; ++k) {
-      EXPECT_EQ(split.experts[k], whole.experts[by_weight[k]]) << "round " << round << ", place " << k;
+      EXPECT_EQ(split.experts[k], whole.experts[by_weight[k]]) << "round " << round << ", position " << k;
       EXPECT_EQ(split.weights[k], whole.weights[by_weight[k]]);
     }
   }
 }
 
-TEST(GateTest, WeightsThatAreNoNumbersLoseNoExpert) {
+TEST(GateTest, NanWeightsLoseNoExpert) {
   const GateParams params{
       .scoring = GateScoring::kSoftmax, .experts_per_token = 3, .n_group = 1, .deferred_experts = 2};
   const Selection s = Choose(params, {1, std::nanf(""), 2, 0});
   EXPECT_EQ(std::set<ExpertId>(s.experts.begin(), s.experts.end()).size(), 3u);
 }
 
-TEST(GateTest, EveryOrderOfExpertsIsSorted) {
-  // All 720 orders of six logits with two equal ones: whatever is seen first must not win for that.
+TEST(GateTest, ExpertsAreSortedWhateverTheirOrder) {
+  // All 720 orders of six logits with two equal ones: the expert that is read first must not win because of
+  // that.
   std::vector<int> order = {0, 1, 2, 3, 4, 5};
   const float values[] = {3, 2, 2, 1, 0, -1};
   const GateParams params{.scoring = GateScoring::kSoftmax, .experts_per_token = 4};
@@ -158,7 +159,7 @@ TEST(GateTest, SoftmaxTopKNormalised) {
   EXPECT_NEAR(s.weights[0] + s.weights[1], 1.0, 1e-6);
 }
 
-TEST(GateTest, SoftmaxTopKRaw) {
+TEST(GateTest, SoftmaxTopKNotNormalised) {
   const GateParams params{.scoring = GateScoring::kSoftmax, .experts_per_token = 1, .norm_topk_prob = false};
   const double sum = std::exp(0.0) + std::exp(2.0) + std::exp(1.0);
   EXPECT_NEAR(Choose(params, {0.0f, 2.0f, 1.0f}).weights[0], std::exp(2.0) / sum, 1e-6);

@@ -1,9 +1,8 @@
-// CudaGoldenTest: a golden checkpoint on the CUDA device's host twin, with a real worker, for the tests of
-// the whole model there.
+// CudaGoldenTest: a golden checkpoint on the simulated GPU with a real worker, for tests of the whole model.
 //
-// The worker's service runs in this process and can be ended and started again; the model is loaded with the
-// options that the test set before LoadModel. Expected logits are the reference's; cuda_golden_test.cc says
-// how far they may be off.
+// The worker's service runs in this process and can be ended and started again. The model is loaded with the
+// options that the test has set before LoadModel. The expected logits come from the reference implementation;
+// cuda_golden_test.cc says how far they may be off.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +32,8 @@
 namespace numoe::execution {
 
 inline constexpr int kBlocks = 24;
-inline constexpr int kSlots = 3;          // of hot experts in each layer, empty but where a test fills them
-inline constexpr int kFetchedTokens = 9;  // of a prompt whose experts are fetched, where a test asks for it
+inline constexpr int kSlots = 3;          // for hot experts in each layer; empty unless a test fills them
+inline constexpr int kFetchedTokens = 9;  // the least length of prompts that fetch experts, in tests of that
 inline constexpr int kPatienceMs = 120'000;
 
 struct Golden {
@@ -93,13 +92,14 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
   }
 
   ModelOptions ModelOptionsFor(int deferred) {
-    return {.kv_block_tokens = kKvBlockTokens,
-            .kv_blocks = kBlocks,
-            .kv_cache_type = GetParam().cache,
-            .deferred_experts = deferred,
-            .defer_always = deferred > 0,
-            .overlap_tokens = overlap_tokens_,
-            .observe_way = [this](StepWay way) { ways_.push_back(way); }};
+    return {
+        .kv_block_tokens = kKvBlockTokens,
+        .kv_blocks = kBlocks,
+        .kv_cache_type = GetParam().cache,
+        .deferred_experts = deferred,
+        .defer_always = deferred > 0,
+        .overlap_tokens = overlap_tokens_,
+        .observe_expert_execution = [this](ExpertExecution execution) { executions_.push_back(execution); }};
   }
   void Serve() {
     auto service =
@@ -140,8 +140,8 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     return std::vector<float>(logits->values.begin(), logits->values.end());
   }
 
-  // Twice what was measured. With random weights, which of a token's experts are deferred is one more choice
-  // that rounding changes: 4 % where deferral itself moves the logits by 40.
+  // Twice the measured error. With random weights, rounding also changes which of a token's experts are
+  // deferred: 4 %, while deferral itself changes the logits by 40 %.
   double MeanError() const {
     if (GetParam().name == "nano") return 0.003;
     return deferred_ > 0 ? 0.08 : 0.028;
@@ -171,7 +171,7 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
 
   void LoseAWorker() {
     ASSERT_TRUE(Step(0, 8).ok());
-    const auto first = Step(8, 9);  // captured
+    const auto first = Step(8, 9);  // this step is captured
     ASSERT_TRUE(first.ok()) << first.status();
     service_.reset();
     EXPECT_TRUE(absl::IsUnavailable(Step(8, 9).status()));
@@ -179,15 +179,15 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
     Serve();
     ASSERT_TRUE(workers_->AwaitReady(kPatienceMs).ok());
     for (int i = 0; i < 3; ++i) {
-      const auto again = Step(8, 9);  // another segment, the same graph
+      const auto again = Step(8, 9);  // another segment, but the same graph
       ASSERT_TRUE(again.ok()) << again.status();
       EXPECT_EQ(*again, *first);
     }
   }
 
-  int deferred_ = 0;  // experts of a token, in all steps
+  int deferred_ = 0;  // deferred experts of a token, in all steps
   int overlap_tokens_ = kNoOverlap;
-  std::vector<StepWay> ways_;
+  std::vector<ExpertExecution> executions_;
   const std::string address_ = "unix:" + ::testing::TempDir() + "/cuda-golden-" + std::to_string(getpid());
   std::vector<TokenId> tokens_;
   std::vector<float> expected_;
@@ -199,7 +199,8 @@ class CudaGoldenTest : public ::testing::TestWithParam<Golden> {
   std::unique_ptr<worker::ExpertExecutor> executor_;
   std::unique_ptr<worker::WorkerService> service_;
   std::unique_ptr<ExpertFanOut> workers_;
-  std::unique_ptr<FaultyBackend> faulty_;  // before the workers, where a test loses calls; through the host
+  std::unique_ptr<FaultyBackend>
+      faulty_;  // wraps the workers if a test loses calls; the host then makes all calls
   std::unique_ptr<cuda::CudaDevice> device_;
   ExpertSlots* slots_ = nullptr;
   std::unique_ptr<Model> model_;

@@ -1,6 +1,6 @@
-// The whole model on the CUDA device against the reference implementation's logits: its kernels run on the
-// host's twin of a GPU, its experts are real workers on shared memory. Prompts go through the host, decode
-// steps through captured graphs and the workers' mailboxes.
+// The whole model on the CUDA device, compared to the logits of the reference implementation. Its kernels run
+// on the simulated GPU of tests/cuda_host, and its experts are real workers with shared memory. Prompts use
+// the host, and decode steps use captured graphs and the workers' mailboxes.
 //
 // Tolerance. bf16_rounding_max is how far the reference's logits move when the inputs of its matrices are
 // rounded to BF16 (tests/golden/README.md). This device also rounds queries, cache rows, attention's weights
@@ -37,13 +37,13 @@ TEST_P(CudaGoldenTest, PromptThenTokenByTokenMatchesTheReference) {
   ExpectGolden(logits);
 }
 
-// A worker that dies between two steps, or is away when one begins: the step fails, is made again when the
-// worker is back, and gives the same bits.
+// A worker dies between two steps, or is lost when one begins: the step fails, is repeated when the worker is
+// back, and gives the same bits.
 TEST_P(CudaGoldenTest, ALostWorkersStepIsReplayed) { LoseAWorker(); }
 
-// Experts come to the device and go while it serves; logits stay the reference's, and what is selected is
-// counted where it was computed.
-TEST_P(CudaGoldenTest, HotExpertsComeAndGoWhileItServes) {
+// Experts are exchanged on the device while it serves. The logits still equal those of the reference, and
+// selections are counted where they were computed.
+TEST_P(CudaGoldenTest, HotExpertsAreExchangedWhileItServes) {
   HotExpertsReport all;
   auto hot = HotExperts::Create(
       std::move(model_), *checkpoint_, *slots_,
@@ -70,8 +70,8 @@ TEST_P(CudaGoldenTest, HotExpertsComeAndGoWhileItServes) {
   EXPECT_GT(all.swaps, 0u);
 }
 
-// Prompts fetch their experts from the worker's memory and ask it nothing; short ones and decode steps go on
-// as they did. Without shared memory the workers compute as ever.
+// Long prompts fetch their experts from the worker's memory and make no calls; short ones and decode steps
+// still make calls. Without shared memory the workers compute all experts.
 TEST_P(CudaGoldenTest, LongPromptsFetchTheirExperts) {
   const bool fetches = GetParam().path == DataPath::kSharedMemory;
   const absl::Status fetching = device_->FetchExperts(kFetchedTokens);
@@ -89,7 +89,8 @@ TEST_P(CudaGoldenTest, LongPromptsFetchTheirExperts) {
   ExpectGolden(logits);
 }
 
-// Beside hot experts, and after its worker was away, whose memory is then mapped anew.
+// Prompts fetch experts also with hot experts, and after their worker was lost: its memory is then mapped
+// again.
 TEST_P(CudaGoldenTest, FetchedPromptsSurviveALostWorker) {
   if (GetParam().path != DataPath::kSharedMemory) GTEST_SKIP() << "nothing is fetched over gRPC";
   for (LayerId layer = 0; layer < config_.num_layers; ++layer) {
@@ -122,7 +123,7 @@ TEST_P(CudaGoldenTest, FetchedPromptsSurviveALostWorker) {
   EXPECT_EQ(service_->Stats().calls, calls);
 }
 
-TEST_P(CudaGoldenTest, SlotsStayWhereAnAnswerMustNotDependOnOthers) {
+TEST_P(CudaGoldenTest, SlotsAreNotExchangedIfAnswersMustNotDependOnOtherRequests) {
   uint64_t swaps = 0;
   auto hot = HotExperts::Create(std::move(model_), *checkpoint_, *slots_,
                                 {.half_life_s = 1e-3,
@@ -157,8 +158,8 @@ TEST_P(CudaGoldenTest, SequencesOfABatchDoNotDisturbEachOther) {
   EXPECT_LE(worst, tolerance_);
 }
 
-// In a prompt's step, in the one that is captured, and in the graph's.
-TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
+// In the step of a prompt, in the step that is captured, and in a step of the graph.
+TEST_P(CudaGoldenTest, TheDeviceDrawsTokens) {
   const int vocab = config_.vocab_size - 3;
   std::vector<uint64_t> odd(static_cast<size_t>(vocab + 63) / 64, 0xaaaaaaaaaaaaaaaa);
   LogitRules rules({.presence_penalty = 1, .repetition_penalty = 1.4, .bias = {{7, 2.0f}}}, tokens_, vocab);
@@ -180,7 +181,8 @@ TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
       ASSERT_EQ(step->drawn.size(), static_cast<size_t>(sequence.logits_last));
       ASSERT_EQ(step->rows, sequence.logits_last - 1);
       const auto last = absl::MakeConstSpan(logits).last(static_cast<size_t>(config_.vocab_size));
-      EXPECT_TRUE(absl::MakeConstSpan(logits).first(step->values.size()) == step->values) << "the other rows";
+      EXPECT_TRUE(absl::MakeConstSpan(logits).first(step->values.size()) == step->values)
+          << "the logits of the other rows";
       ASSERT_TRUE(step->drawn.back() && step->drawn.back()->ok());
       const DrawnToken& drawn = **step->drawn.back();
       EXPECT_EQ(drawn.token, *Sampler(vocab).Sample(last, spec.choice)) << draw;
@@ -193,19 +195,19 @@ TEST_P(CudaGoldenTest, TokensAreDrawnWhereTheLogitsAre) {
     }
   };
   StepSequence prompt = Sequence(0, 8);
-  prompt.logits_last = 3;  // not all rows: no graph
+  prompt.logits_last = 3;  // not all rows, so no graph
   const auto read = model_->Forward({.sequences = {prompt}});
   ASSERT_TRUE(read.ok()) << read.status();
   draws(prompt, {read->values.begin(), read->values.end()});
   const auto first = Step(8, 9);
   ASSERT_TRUE(first.ok()) << first.status();
   draws(Sequence(8, 9), *first);
-  EXPECT_EQ(*Step(8, 9), *first) << "nothing is drawn, by the same graph";
+  EXPECT_EQ(*Step(8, 9), *first) << "the same graph, without drawing";
 }
 
 // --- expert deferral ---------------------------------------------------------------------------------------
 
-// Expected is what the CPU device makes of the model with experts that arrive late by themselves.
+// The expected logits are those of the CPU device and a backend that delays the sums itself.
 class CudaDeferralTest : public CudaGoldenTest {
  protected:
   void SetUp() override {
@@ -229,7 +231,7 @@ class CudaDeferralTest : public CudaGoldenTest {
       size += std::fabs(exact[i]);
     }
     RecordProperty("moved", std::to_string(moved / size));
-    EXPECT_GT(moved, 2 * MeanError() * size) << "a device that defers nothing would pass";
+    EXPECT_GT(moved, 2 * MeanError() * size) << "otherwise a device that defers nothing would pass";
   }
 };
 
@@ -259,8 +261,8 @@ const Golden kCudaGoldens[] = {{"deepseek-v3-bf16"},
 INSTANTIATE_TEST_SUITE_P(All, CudaGoldenTest, ::testing::ValuesIn(kCudaGoldens),
                          [](const auto& param_info) { return Name(param_info.param); });
 
-// Files of GGUF hold the weights of a checkpoint that is listed.
-TEST(CudaGoldenListTest, HasEveryCheckpoint) {
+// GGUF files are not listed, because they contain the weights of listed checkpoints.
+TEST(CudaGoldenListTest, TheListContainsEveryCheckpoint) {
   std::set<std::string> listed, stored;
   for (const Golden& golden : kCudaGoldens) listed.insert(golden.name);
   for (const auto& entry : std::filesystem::directory_iterator("tests/golden/data")) {

@@ -1,6 +1,6 @@
-// Steps in two halves on the CUDA device's host twin, with a real worker: the bits of whole steps, the
-// reference's logits, through the host and in graphs, beside hot and fetched experts, and where a worker or a
-// call is lost.
+// Steps in two halves on the simulated GPU, with a real worker: they give the bits of whole steps and the
+// logits of the reference, with calls from the host and in graphs, with hot and fetched experts, and when a
+// worker or a call is lost.
 #include "tests/unit/coordinator/execution/model/cuda_golden.h"
 
 namespace numoe::execution {
@@ -8,8 +8,9 @@ namespace {
 
 class CudaOverlapTest : public CudaGoldenTest {
  protected:
-  // Two sequences: prompts together, one after the other, in a step with a single token of the other, then
-  // single tokens of both, which are a graph where workers are reached directly: captured, then replayed.
+  // Two sequences: their prompts in one step and one after another, also in a step with a single token of the
+  // other sequence; then single tokens of both, which are a graph if workers are reached directly: captured,
+  // then replayed.
   absl::StatusOr<std::vector<float>> Run(int first_begin, int first_end, int second_begin, int second_end) {
     StepBatch batch{.sequences = {}, .deterministic = true};
     if (first_end > first_begin) batch.sequences.push_back(Sequence(first_begin, first_end));
@@ -45,17 +46,18 @@ class CudaOverlapTest : public CudaGoldenTest {
   const std::vector<KvBlockId> other_blocks_ = {3, 6, 11, 14};
 };
 
-// Twice: the second time every graph is there.
+// Runs twice; the second time every graph exists.
 TEST_P(CudaOverlapTest, HalvesGiveTheBitsOfWholeSteps) {
   const std::vector<std::vector<float>> whole[] = {RunSteps(), RunSteps()};
-  ways_.clear();
+  executions_.clear();
   overlap_tokens_ = kOverlapTokensMin;
   ASSERT_NO_FATAL_FAILURE(LoadModel());
   for (const auto& expected : whole) {
     const auto halved = RunSteps();
     for (size_t s = 0; s < expected.size(); ++s) EXPECT_EQ(halved[s], expected[s]) << "step " << s;
   }
-  EXPECT_EQ(std::count(ways_.begin(), ways_.end(), StepWay::kHalves), 14) << "all but those of one row";
+  EXPECT_EQ(std::count(executions_.begin(), executions_.end(), ExpertExecution::kHalves), 14)
+      << "all steps except those of one row";
 }
 
 TEST_P(CudaOverlapTest, HalvesMatchTheReference) {
@@ -71,7 +73,7 @@ TEST_P(CudaOverlapTest, HalvesMatchTheReference) {
   ExpectGolden(logits);
 }
 
-// In a graph, and through the host where a call is lost in either half.
+// In a graph, and with calls from the host, when a call of either half is lost.
 TEST_P(CudaOverlapTest, ALostWorkersStepIsReplayed) {
   overlap_tokens_ = kOverlapTokensMin;
   ASSERT_NO_FATAL_FAILURE(LoadModel());
@@ -98,8 +100,8 @@ TEST_P(CudaOverlapTest, ALostWorkersStepIsReplayed) {
   }
 }
 
-// Hot experts are computed with their own half; a prompt whose experts are fetched is not cut.
-TEST_P(CudaOverlapTest, ExpertsOfTheDeviceGoWithTheirHalf) {
+// Hot experts are computed with their own half; a prompt whose experts are fetched is not halved.
+TEST_P(CudaOverlapTest, ExpertsOnTheDeviceAreComputedWithTheirHalf) {
   overlap_tokens_ = kOverlapTokensMin;
   ASSERT_NO_FATAL_FAILURE(LoadModel());
   const bool fetches = device_->FetchExperts(kFetchedTokens).ok();
@@ -115,7 +117,9 @@ TEST_P(CudaOverlapTest, ExpertsOfTheDeviceGoWithTheirHalf) {
     const auto step = Step(begin, end);
     ASSERT_TRUE(step.ok()) << step.status();
     logits.insert(logits.end(), step->begin(), step->end());
-    EXPECT_EQ(ways_.back(), fetches && begin == 0 ? StepWay::kFetched : StepWay::kHalves) << begin;
+    EXPECT_EQ(executions_.back(),
+              fetches && begin == 0 ? ExpertExecution::kFetched : ExpertExecution::kHalves)
+        << begin;
   }
   ExpectGolden(logits);
 }

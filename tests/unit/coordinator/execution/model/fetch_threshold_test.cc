@@ -1,5 +1,5 @@
-// The threshold is where the workers' line meets the fetch, and what is asked of the workers to find the
-// line.
+// The threshold is the number of tokens at which the workers take as long as the fetch. Also: the calls that
+// measure the workers.
 #include "coordinator/execution/model/fetch_threshold.h"
 
 #include <climits>
@@ -10,7 +10,7 @@
 namespace numoe::execution {
 namespace {
 
-TEST(FetchThresholdTest, LiesWhereTheWorkersTakeAsLongAsTheFetch) {
+TEST(FetchThresholdTest, ItIsTheNumberOfTokensAtWhichTheWorkersTakeAsLongAsTheFetch) {
   const WorkerPace pace{.call_s = 0.002, .token_s = 0.0001};
   EXPECT_EQ(ChooseFetchThreshold(pace, 0.2020), 2000);
   EXPECT_EQ(ChooseFetchThreshold(pace, 0.2021), 2001);
@@ -19,7 +19,7 @@ TEST(FetchThresholdTest, LiesWhereTheWorkersTakeAsLongAsTheFetch) {
   EXPECT_EQ(ChooseFetchThreshold({}, 1), INT_MAX);
 }
 
-TEST(FetchThresholdTest, TwoCallsTellTheLine) {
+TEST(FetchThresholdTest, TwoCallsGiveThePace) {
   const WorkerPace pace = PaceOf(256, 0.030, 1024, 0.1068);
   EXPECT_NEAR(pace.token_s, 0.0001, 1e-9);
   EXPECT_NEAR(pace.call_s, 0.0044, 1e-9);
@@ -62,7 +62,7 @@ class Asked final : public ExpertBackend {
   std::vector<int> tokens;
 };
 
-TEST(FetchThresholdTest, WorkersAreAskedTwiceForAFewTokensAndForMany) {
+TEST(FetchThresholdTest, OneCallHasFewTokensAndTheOthersMany) {
   for (const int tokens_max : {1, 40, 8192}) {
     Asked workers;
     const auto pace = MeasureWorkerPace(workers, Config(), tokens_max);

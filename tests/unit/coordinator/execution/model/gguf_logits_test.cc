@@ -1,9 +1,10 @@
-// The whole model from GGUF files: the reference's logits for golden checkpoints converted without loss, and,
-// for every stored format, the logits of the safetensors checkpoint with the same weights.
+// The whole model from GGUF files: golden checkpoints that were converted without loss have the logits of the
+// reference, and for every stored format the logits equal those of the safetensors checkpoint with the same
+// weights.
 //
-// Where both forms end as the same packed bytes (dense parts in F32, experts held as BF16) the logits are
-// equal bit for bit. Where they do not - int8 keeps a block format's weights that BF16 must round - every
-// expert is chosen, so that no rounding can change a selection, and the logits differ by the rounding.
+// If both forms become the same packed bytes (dense parts in F32, experts held as BF16), the logits are equal
+// bit for bit. If not, because int8 keeps weights of a block format that BF16 must round, every expert is
+// selected, so that rounding cannot change the selection, and the logits differ only by the rounding.
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -23,8 +24,8 @@
 namespace numoe::execution {
 namespace {
 
-// Logits at every position of one prompt; inputs of matrices stay fp32. `format` is how experts are held,
-// each of `workers` a part of their width.
+// Returns the logits at every position of one prompt; inputs of matrices stay fp32. `format` is the format in
+// which experts are held; each of `workers` workers holds a part of their width.
 std::vector<float> LogitsOf(const Checkpoint& checkpoint, const ModelConfig& config,
                             const std::vector<TokenId>& tokens, const std::string& format, int workers = 1) {
   const auto held = ParseWeightFormatOrAuto(format);
@@ -76,7 +77,7 @@ double WorstDifference(const std::vector<float>& a, const std::vector<float>& b)
   return worst;
 }
 
-// Root of the mean square of the difference, as a share of the logits'.
+// Returns the root mean square of the difference, divided by that of the logits.
 double RelativeDifference(const std::vector<float>& a, const std::vector<float>& b) {
   EXPECT_EQ(a.size(), b.size());
   double errors = 0, squares = 0;
@@ -125,16 +126,17 @@ class GoldenGgufTest : public ::testing::TestWithParam<GoldenCase> {
   double tolerance_ = 0;
 };
 
-TEST_P(GoldenGgufTest, LogitsAreTheReferences) {
+TEST_P(GoldenGgufTest, LogitsEqualThoseOfTheReference) {
   const std::vector<float> logits = LogitsOf(*OpenOrDie(path_), ConfigOrDie(path_), tokens_, "auto");
   if (GetParam().dense == GgmlType::kQ8_0) {
-    EXPECT_LE(RelativeDifference(logits, expected_), 0.05) << "0.6 % of each weight";
+    EXPECT_LE(RelativeDifference(logits, expected_), 0.05) << "rounding changes each weight by 0.6 %";
   } else {
     EXPECT_LE(WorstDifference(logits, expected_), tolerance_);
   }
 }
 
-// Q4_0 holds the INT4 checkpoints' codes and scales exactly: fp16 has the bits of their BF16 scales.
+// Q4_0 represents the codes and scales of the INT4 checkpoints exactly: fp16 has enough bits for their BF16
+// scales.
 INSTANTIATE_TEST_SUITE_P(
     All, GoldenGgufTest,
     ::testing::Values(GoldenCase{"kimi-k2-thinking-int4", GgmlType::kQ4_0, GgmlType::kBF16},
@@ -203,7 +205,7 @@ ModelConfig SmallQwen() {
   return c;
 }
 
-// A random model as GGUF and, decoded, as safetensors.
+// A random model as a GGUF file and, decoded, as safetensors.
 class Twins {
  public:
   Twins(const ModelConfig& config, const GgufOptions& options) {
@@ -265,14 +267,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 class GgufLayoutTest : public ::testing::TestWithParam<GgufOptions> {};
 
-TEST_P(GgufLayoutTest, EveryWayToStoreGivesTheSameLogits) {
+TEST_P(GgufLayoutTest, EveryLayoutGivesTheSameLogits) {
   for (const Family family : {&SmallDeepSeek, &SmallQwen}) {
     const Twins twins(family(), GetParam());
     EXPECT_EQ(WorstDifference(twins.Gguf("bf16"), twins.Decoded("bf16")), 0.0) << family().model_type;
   }
 }
 
-TEST_P(GgufLayoutTest, AlsoWithoutALowRankQueryAndWithATiedHead) {
+TEST_P(GgufLayoutTest, EveryLayoutGivesTheSameLogitsWithoutALowRankQueryAndWithATiedHead) {
   ModelConfig config = SmallDeepSeek();
   config.q_lora_rank = 0;
   config.tie_word_embeddings = true;
@@ -288,8 +290,9 @@ INSTANTIATE_TEST_SUITE_P(
                       GgufOptions{.experts = GgmlType::kQ6_K, .split_kv_b = false}),
     [](const auto& test) { return std::to_string(test.index); });
 
-// What auto holds as stored and int8 holds by the same codes and scales: no bit of the logits differs.
-TEST(GgufAutoTest, HoldsBlocksOf4BitsAsTheyAreStored) {
+// The format auto holds these blocks as stored, and int8 holds the same codes and scales: the logits are
+// equal bit for bit.
+TEST(GgufAutoTest, AutoHoldsBlocksOf4BitsAsStored) {
   for (const auto& [type, format] : {std::pair{GgmlType::kQ4_0, "q4_0"},
                                      {GgmlType::kIq4Nl, "iq4_nl"},
                                      {GgmlType::kIq4Xs, "iq4_xs"},
@@ -301,23 +304,23 @@ TEST(GgufAutoTest, HoldsBlocksOf4BitsAsTheyAreStored) {
   }
 }
 
-// Of one layer: in a second one the cache would round keys to BF16 that differ by the order in which the
-// workers' sums were added, some of them to its next value.
+// Returns a model of one layer. In a second layer the cache would round keys to BF16. The keys differ by the
+// order in which the workers' sums were added, so some would be rounded to the next value.
 ModelConfig OneLayer(ModelConfig config) {
   config.num_layers = 1;
   config.layer_is_moe.resize(1);
   return config;
 }
 
-// The width of 256 is one block of the down matrix: a quarter of it is weights out of the middle.
-TEST(GgufSliceTest, WorkersCutBlocksOf256) {
+// The width of 256 is one block of the down matrix, so each worker holds a part of a block.
+TEST(GgufSliceTest, WorkersDivideBlocksOf256) {
   for (const GgmlType type : {GgmlType::kQ4_K, GgmlType::kIq4Xs, GgmlType::kQ6_K}) {
     const Twins twins(OneLayer(SmallQwen()), {.experts = type});
     EXPECT_LE(RelativeDifference(twins.Gguf("int8", 4), twins.Gguf("int8")), 1e-5) << TraitsOf(type).name;
   }
 }
 
-// In double the width two workers hold whole blocks, as they are stored.
+// With twice the width, two workers hold whole blocks, as stored.
 TEST(GgufSliceTest, WorkersShareBlocksOf256) {
   ModelConfig config = OneLayer(SmallQwen());
   config.moe_intermediate_size = 512;
@@ -327,11 +330,12 @@ TEST(GgufSliceTest, WorkersShareBlocksOf256) {
     const std::vector<float> whole = twins.Gguf("auto");
     EXPECT_LE(RelativeDifference(twins.Gguf("auto", 2), whole), 1e-5) << format;
     EXPECT_GT(RelativeDifference(twins.Gguf("int8"), whole), 1e-3) << format << ": int8 rounds";
-    EXPECT_LE(RelativeDifference(twins.Gguf(format), whole), 0.0) << format << ": what auto chooses";
+    EXPECT_LE(RelativeDifference(twins.Gguf(format), whole), 0.0)
+        << format << ": auto must choose this format";
   }
 }
 
-// A quarter of 256 columns cuts no block of 32, but the one of IQ4_XS, which is int8 then.
+// A quarter of 256 columns does not divide blocks of 32, but it divides those of IQ4_XS, which become int8.
 TEST(GgufSliceTest, WorkersShareBlocksOf32) {
   for (const GgmlType type :
        {GgmlType::kQ4_0, GgmlType::kQ4_1, GgmlType::kIq4Nl, GgmlType::kIq4Xs, GgmlType::kMxfp4}) {

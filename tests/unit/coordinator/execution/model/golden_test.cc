@@ -1,14 +1,14 @@
-// The whole model against the reference implementation's logits on the committed checkpoints of every
-// architecture and format, and on the trained one: whole prompts, prompts in chunks, token by token, one and
-// two slices, in both slicings.
+// The whole model, compared to the logits of the reference implementation, for the committed checkpoints of
+// every architecture and format and for the trained one: whole prompts, prompts in chunks, token by token,
+// with one and two slices, in both slice modes.
 //
-// Tolerance. Matrix inputs stay fp32 here (--activations=fp32); what our engine rounds and the reference does
-// not are the KV cache (BF16) and, for FP8 checkpoints, kv_b_proj (BF16). The expected logits come from the
-// reference in fp64 with exactly these roundings, and the generator derived from fp32's error bounds how far
-// they may move (expected/meta.json, fp32_tolerance; tests/golden/README.md). AMX also rounds the inputs of
-// matrices: there it is the unrounded logits, and the effect of that rounding on the reference
-// (bf16_rounding_max). With an FP8 cache the mean error is bounded. Positions run to 48, three times the
-// original context length of the YaRN checkpoints.
+// Tolerance. Matrix inputs stay fp32 here (--activations=fp32). Unlike the reference, our engine rounds the
+// KV cache (BF16) and, for FP8 checkpoints, kv_b_proj (BF16). The expected logits come from the reference in
+// fp64 with exactly these roundings, and the generator has derived from fp32's error bounds how far they may
+// differ (expected/meta.json, fp32_tolerance; tests/golden/README.md). AMX also rounds the inputs of
+// matrices: there the unrounded logits are expected, and the tolerance is the effect of that rounding on the
+// reference (bf16_rounding_max). With an FP8 cache the mean error is bounded. Positions go up to 48, three
+// times the original context length of the YaRN checkpoints.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -32,15 +32,15 @@ namespace {
 
 constexpr int kGoldenBlockTokens = 4;
 constexpr int kBlocks = 40;
-// Mean error of logits over their mean size. The trained model's is 1 %; random weights hand every rounding
-// on to the choice of experts (10 % measured).
+// The bound of the mean error of logits, relative to their mean size. The trained model has 1 %; with random
+// weights every rounding affects the selection of experts (10 % measured).
 constexpr double kFp8CacheError = 0.15, kFp8CacheErrorTrained = 0.02;
 
 struct Golden {
   std::string name;
   worker::SliceMode mode;
   int workers;
-  std::string expected = name;  // another form of a checkpoint has the logits of that one
+  std::string expected = name;  // another form of a checkpoint has the same logits
   CacheType cache = CacheType::kBf16;
 };
 
@@ -99,7 +99,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
     tolerance_ = nlohmann::json::parse(*meta)[amx ? "bf16_rounding_max" : "fp32_tolerance"].get<double>();
   }
 
-  // Runs tokens [begin, end) of a sequence with shuffled blocks; logits of all of them.
+  // Runs tokens [begin, end) of a sequence with shuffled blocks; returns the logits of all of them.
   std::vector<float> Step(int begin, int end) { return Step(*model_, begin, end); }
   std::vector<float> Step(Model& model, int begin, int end) {
     StepBatch batch;
@@ -127,7 +127,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
     if (GetParam().cache == CacheType::kFp8) {
       EXPECT_LE(error, (GetParam().name == "nano" ? kFp8CacheErrorTrained : kFp8CacheError) * size)
           << "tokens from " << begin;
-      EXPECT_GT(error, 0) << "is the cache FP8?";
+      EXPECT_GT(error, 0) << "the cache seems not to be FP8";
     } else {
       EXPECT_LE(worst, tolerance_) << "tokens from " << begin;
     }
@@ -146,7 +146,7 @@ class GoldenTest : public ::testing::TestWithParam<Golden> {
   std::unique_ptr<Model> model_;
 };
 
-TEST_P(GoldenTest, MeasuringCountsWhatLoadingHolds) {
+TEST_P(GoldenTest, MeasuredMemoryEqualsLoadedMemory) {
   auto measuring = CpuDevice::Create(
       {.step_tokens_max = 64, .cpus = {0}, .precision = Precision::kFloat, .measure_only = true});
   ASSERT_TRUE(measuring.ok()) << measuring.status();
@@ -178,7 +178,7 @@ TEST_P(GoldenTest, ChunksAndSingleTokensAgreeWithTheWhole) {
     double worst = 0;
     for (size_t i = 0; i < whole.size(); ++i)
       worst = std::max(worst, std::fabs(static_cast<double>(parts[i]) - whole[i]));
-    // AMX rounds larger batches to BF16; elsewhere the bits are the same.
+    // AMX rounds larger batches to BF16; otherwise the bits are the same.
     EXPECT_LE(worst, *SelectIsa("auto") == Isa::kAmx ? tolerance_ : 0.0) << "chunks of " << chunk;
   }
 }
@@ -235,7 +235,7 @@ const Golden kGoldens[] = {
     {.name = "nano", .mode = kIntermediate, .workers = 2, .cache = CacheType::kFp8}};
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(kGoldens), Name);
 
-TEST(GoldenListTest, HasEveryCheckpoint) {
+TEST(GoldenListTest, TheListContainsEveryCheckpoint) {
   std::set<std::string> listed, stored;
   for (const Golden& golden : kGoldens) listed.insert(golden.name);
   for (const auto& entry : std::filesystem::directory_iterator("tests/golden/data"))
@@ -253,7 +253,8 @@ double Worst(const std::vector<float>& a, const std::vector<float>& b) {
   return worst;
 }
 
-// The same model three times: exact (the base's), deferring, and exact with experts that delay by themselves.
+// Three instances of the same model: exact (that of GoldenTest), deferring, and exact with a backend that
+// delays the sums itself.
 class DeferralTest : public GoldenTest {
  protected:
   void Load(int deferred, bool always) {
@@ -280,7 +281,7 @@ class DeferralTest : public GoldenTest {
   std::unique_ptr<Model> deferring_, delayed_;
 };
 
-// Sums are added in another order than the reference's: fp32's bounds hold for that too.
+// Sums are added in another order than in the reference; the bounds of fp32 cover that, too.
 TEST_P(DeferralTest, SumsArriveOneLayerLater) {
   const int count = static_cast<int>(tokens_.size());
   const std::vector<float> exact = Step(0, count);
@@ -288,11 +289,11 @@ TEST_P(DeferralTest, SumsArriveOneLayerLater) {
     ASSERT_NO_FATAL_FAILURE(Load(deferred, /*always=*/true));
     const std::vector<float> late = Step(*deferring_, 0, count);
     EXPECT_LE(Worst(late, Step(*delayed_, 0, count)), tolerance_) << deferred << " deferred";
-    EXPECT_GT(Worst(late, exact), 4 * tolerance_) << "is anything deferred?";
+    EXPECT_GT(Worst(late, exact), 4 * tolerance_) << "nothing seems to be deferred";
   }
 }
 
-TEST_P(DeferralTest, ATokensBitsDoNotHangOnItsStep) {
+TEST_P(DeferralTest, ATokensBitsDoNotDependOnItsStep) {
   const int count = static_cast<int>(tokens_.size());
   ASSERT_NO_FATAL_FAILURE(Load(2, /*always=*/true));
   const std::vector<float> whole = Step(*deferring_, 0, count);
@@ -306,7 +307,7 @@ TEST_P(DeferralTest, ATokensBitsDoNotHangOnItsStep) {
   }
 }
 
-// Unless always: prompts are exact to the bit, single tokens after them defer, alone and together.
+// Without defer_always, prompts are exact to the bit, and steps of single tokens after them defer.
 TEST_P(DeferralTest, OnlyStepsOfSingleTokensDefer) {
   const int prompt = static_cast<int>(tokens_.size()) - 5;
   ASSERT_NO_FATAL_FAILURE(Load(2, /*always=*/false));

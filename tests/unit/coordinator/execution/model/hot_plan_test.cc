@@ -1,5 +1,5 @@
-// The choice of hot experts: the hottest are held, few exchanges get there, equal use moves nothing, and the
-// heat follows what is used now and survives a restart.
+// The choice of hot experts: the hottest are held after few exchanges, experts of equal use are not
+// exchanged, and the heat follows recent use and survives a restart.
 #include "coordinator/execution/model/hot_plan.h"
 
 #include <cstdio>
@@ -24,7 +24,7 @@ ExpertHeat Heat(const std::vector<std::vector<uint32_t>>& layers, double half_li
   return heat;
 }
 
-TEST(HotPlanTest, EmptySlotsTakeTheHottestOfTheirLayer) {
+TEST(HotPlanTest, EmptySlotsGetTheHottestExpertsOfTheirLayer) {
   const auto swaps = PlanSwaps(Heat({{5, 9, 1, 7}, {0, 0, 3, 2}}), Held{{kNoExpert, kNoExpert}, {kNoExpert}});
   ASSERT_EQ(swaps.size(), 3u);
   EXPECT_EQ(swaps[0], (ExpertSwap{.layer = 0, .slot = 0, .expert = 1, .gain = 9}));
@@ -32,19 +32,19 @@ TEST(HotPlanTest, EmptySlotsTakeTheHottestOfTheirLayer) {
   EXPECT_EQ(swaps[2], (ExpertSwap{.layer = 1, .slot = 0, .expert = 2, .gain = 3}));
 }
 
-TEST(HotPlanTest, UnusedExpertsFillEmptySlotsToo) {
+TEST(HotPlanTest, UnusedExpertsAlsoFillEmptySlots) {
   EXPECT_EQ(PlanSwaps(Heat({{0, 0, 0}}), Held{{kNoExpert, kNoExpert}}).size(), 2u);
   EXPECT_TRUE(PlanSwaps(Heat({{0, 0, 0}}), Held{{1, 2}}).empty());
 }
 
-TEST(HotPlanTest, OnlyAClearGainMovesAnExpert) {
+TEST(HotPlanTest, OnlyAClearGainExchangesAnExpert) {
   EXPECT_TRUE(PlanSwaps(Heat({{100, 120, 0, 0}}), Held{{0}}).empty());
   const auto swaps = PlanSwaps(Heat({{100, 130, 0, 0}}), Held{{0}});
   ASSERT_EQ(swaps.size(), 1u);
   EXPECT_EQ(swaps[0].expert, 1);
 }
 
-TEST(HotPlanTest, SwapsReachTheHottestAndThenEnd) {
+TEST(HotPlanTest, SwapsEndWhenTheHottestAreHeld) {
   std::mt19937 random(3);
   for (int round = 0; round < 50; ++round) {
     std::vector<std::vector<uint32_t>> use(3, std::vector<uint32_t>(16));
@@ -79,7 +79,7 @@ TEST(ExpertHeatTest, HalvesEveryHalfLife) {
   EXPECT_DOUBLE_EQ(heat.At(0, 1), 5);
 }
 
-TEST(ExpertHeatTest, SurvivesARestartAndRefusesWhatIsNotItsOwn) {
+TEST(ExpertHeatTest, SurvivesARestartAndRefusesOtherFiles) {
   const std::string path = ::testing::TempDir() + "/heat-" + std::to_string(getpid()) + ".json";
   ASSERT_TRUE(Heat({{1, 2, 3}, {4, 5, 6}}).Save(path).ok());
   ExpertHeat again(2, 3, 60);

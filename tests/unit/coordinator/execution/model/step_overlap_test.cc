@@ -1,5 +1,4 @@
-// Which steps are cut in halves: as told, or as measured. Measured steps here have the durations that a test
-// gives them.
+// Which steps are halved: as configured, or as measured. Here a test chooses the durations of measured steps.
 #include "coordinator/execution/model/step_overlap.h"
 
 #include <functional>
@@ -11,12 +10,12 @@ namespace {
 
 using Duration = std::function<double(bool halves, int step)>;
 
-// Runs steps of one size; how many of the last `of` were halved.
+// Runs steps of one size; returns how many of the last `of` were halved.
 int HalvedOfTheLast(int of, StepOverlap& overlap, const StepSize& size, int steps, const Duration& seconds) {
   int halved = 0;
   for (int n = 0; n < steps; ++n) {
     const bool halves = overlap.Halve(size);
-    overlap.Record(size, halves ? StepWay::kHalves : StepWay::kWhole, seconds(halves, n));
+    overlap.Record(size, halves ? ExpertExecution::kHalves : ExpertExecution::kWhole, seconds(halves, n));
     halved += halves && n >= steps - of ? 1 : 0;
   }
   return halved;
@@ -38,25 +37,25 @@ TEST(PlanCutTest, HalvesAreAboutEqual) {
   }
 }
 
-TEST(StepOverlapTest, OffAndNumbersAreObeyed) {
+TEST(StepOverlapTest, TheConfiguredSizeDecides) {
   const StepOverlap off(kNoOverlap), from(100);
   EXPECT_FALSE(off.Halve(kPrompt));
   EXPECT_TRUE(from.Halve({.rows = 100}));
   EXPECT_TRUE(from.Halve(kPrompt));
   EXPECT_FALSE(from.Halve({.rows = 99, .prompt = true}));
-  EXPECT_FALSE(from.Halve({.rows = 100, .defers = true})) << "what defers is whole";
+  EXPECT_FALSE(from.Halve({.rows = 100, .defers = true})) << "steps that defer are whole";
 }
 
-TEST(StepOverlapTest, TheFasterWayIsKept) {
+TEST(StepOverlapTest, TheFasterAlternativeIsKept) {
   StepOverlap gains(kMeasuredOverlap), loses(kMeasuredOverlap), even(kMeasuredOverlap);
   const auto takes = [](double halves) { return [=](bool halved, int) { return halved ? halves : 1.0; }; };
   EXPECT_EQ(HalvedOfTheLast(100, gains, kPrompt, 200, takes(0.8)), 100);
   EXPECT_EQ(HalvedOfTheLast(100, loses, kPrompt, 200, takes(1.2)), 0);
-  EXPECT_EQ(HalvedOfTheLast(100, even, kPrompt, 200, takes(0.99)), 0) << "noise does not choose";
+  EXPECT_EQ(HalvedOfTheLast(100, even, kPrompt, 200, takes(0.99)), 0) << "noise must not decide";
 }
 
-// A prompt's chunks take longer and longer; a step is disturbed.
-TEST(StepOverlapTest, NeitherDriftNorADisturbanceChooses) {
+// The chunks of a prompt take longer and longer, and one step is disturbed.
+TEST(StepOverlapTest, NeitherDriftNorADisturbanceDecides) {
   for (const bool halves_gain : {false, true}) {
     const auto run = [&](double drift, int disturbed) {
       StepOverlap overlap(kMeasuredOverlap);
@@ -70,27 +69,27 @@ TEST(StepOverlapTest, NeitherDriftNorADisturbanceChooses) {
   }
 }
 
-TEST(StepOverlapTest, ItIsTriedAgain) {
+TEST(StepOverlapTest, TheTrialIsRepeated) {
   StepOverlap overlap(kMeasuredOverlap);
   EXPECT_EQ(HalvedOfTheLast(1, overlap, kPrompt, kTrialSteps + 1, [](bool h, int) { return h ? 0.5 : 1; }),
             1);
   const Duration slower = [](bool halved, int) { return halved ? 2.0 : 1.0; };
-  // What is left of the settled steps is halved, then half of a trial, then nothing.
+  // The rest of the settled steps is halved, then half of a trial's steps, then none.
   EXPECT_EQ(HalvedOfTheLast(kSettledSteps + 300, overlap, kPrompt, kSettledSteps + 300, slower),
             kSettledSteps - 1 + kTrialSteps / 2);
 }
 
-TEST(StepOverlapTest, ClassesAreJudgedByThemselves) {
+TEST(StepOverlapTest, ClassesAreDecidedIndependently) {
   StepOverlap overlap(kMeasuredOverlap);
   const StepSize small{.rows = 600, .prompt = true}, single{.rows = 2048};
   EXPECT_EQ(HalvedOfTheLast(10, overlap, kPrompt, 20, [](bool h, int) { return h ? 0.5 : 1; }), 10);
   EXPECT_EQ(HalvedOfTheLast(10, overlap, small, 20, [](bool h, int) { return h ? 1.5 : 1; }), 0);
   EXPECT_EQ(HalvedOfTheLast(10, overlap, single, 20, [](bool h, int) { return h ? 1.5 : 1; }), 0);
   EXPECT_TRUE(overlap.Halve(kPrompt));
-  EXPECT_TRUE(overlap.Halve({.rows = 1025, .prompt = true})) << "of the same class";
+  EXPECT_TRUE(overlap.Halve({.rows = 1025, .prompt = true})) << "it is in the same class";
 }
 
-TEST(StepOverlapTest, SmallStepsAndThoseThatDeferAreNeverTried) {
+TEST(StepOverlapTest, SmallStepsAndStepsThatDeferAreNotMeasured) {
   StepOverlap overlap(kMeasuredOverlap);
   const Duration gains = [](bool halved, int) { return halved ? 0.5 : 1.0; };
   EXPECT_EQ(HalvedOfTheLast(50, overlap, {.rows = kMeasuredTokensMin - 1, .prompt = true}, 50, gains), 0);
@@ -98,10 +97,10 @@ TEST(StepOverlapTest, SmallStepsAndThoseThatDeferAreNeverTried) {
   EXPECT_GT(HalvedOfTheLast(50, overlap, {.rows = kMeasuredTokensMin, .prompt = true}, 50, gains), 40);
 }
 
-// A device that fetches experts takes no step in halves, and says nothing about workers.
+// A step that fetches experts is not halved, and its time does not depend on the workers.
 TEST(StepOverlapTest, FetchedStepsDoNotCount) {
   StepOverlap overlap(kMeasuredOverlap);
-  for (int n = 0; n < 100; ++n) overlap.Record(kPrompt, StepWay::kFetched, 0.001);
+  for (int n = 0; n < 100; ++n) overlap.Record(kPrompt, ExpertExecution::kFetched, 0.001);
   EXPECT_EQ(HalvedOfTheLast(10, overlap, kPrompt, 20, [](bool h, int) { return h ? 0.5 : 1; }), 10);
 }
 

@@ -1,6 +1,6 @@
-// Steps in two halves give the bits of whole ones under exact arithmetic, whatever is in them and wherever a
-// worker is lost: on the CPU device, on checkpoints with latent and with grouped attention, with and without
-// dense layers and shared experts. cuda_overlap_test.cc has the CUDA device's.
+// In deterministic mode steps in two halves give the bits of whole steps, with any contents and with lost
+// workers: on the CPU device, for checkpoints with latent and with grouped attention, with and without dense
+// layers and shared experts. cuda_overlap_test.cc tests the CUDA device.
 #include <algorithm>
 #include <filesystem>
 #include <random>
@@ -19,7 +19,7 @@ constexpr int kOverlapBlockTokens = 4;
 constexpr int kSequences = 5;
 constexpr int kBlocksEach = 20;
 
-// One sequence's part of a step: the next `tokens` of it.
+// A sequence's part of a step: its next `tokens` tokens.
 struct Piece {
   int sequence = 0;
   int tokens = 0;
@@ -62,20 +62,21 @@ class TwoBatchOverlapTest : public ::testing::TestWithParam<const char*> {
     auto device = CpuDevice::Create({.step_tokens_max = 128, .cpus = {0, 0, 0}});
     ASSERT_TRUE(device.ok()) << device.status();
     device_ = *std::move(device);
-    auto model = Model::Load(*checkpoint_, config_,
-                             {.kv_block_tokens = kOverlapBlockTokens,
-                              .kv_blocks = kSequences * kBlocksEach,
-                              .deferred_experts = deferred,
-                              .overlap_tokens = overlap_tokens,
-                              .observe_way = [this](StepWay way) { ways_.push_back(way); }},
-                             *device_, deferred > 0 ? static_cast<ExpertBackend&>(*local_) : *backend_);
+    auto model = Model::Load(
+        *checkpoint_, config_,
+        {.kv_block_tokens = kOverlapBlockTokens,
+         .kv_blocks = kSequences * kBlocksEach,
+         .deferred_experts = deferred,
+         .overlap_tokens = overlap_tokens,
+         .observe_expert_execution = [this](ExpertExecution execution) { executions_.push_back(execution); }},
+        *device_, deferred > 0 ? static_cast<ExpertBackend&>(*local_) : *backend_);
     ASSERT_TRUE(model.ok()) << model.status();
     model_ = *std::move(model);
     std::fill(std::begin(at_), std::end(at_), 0);
-    ways_.clear();
+    executions_.clear();
   }
 
-  // Sequences go on only where the step did not fail.
+  // Sequences advance only if the step did not fail.
   absl::StatusOr<std::vector<float>> Run(const Step& step) {
     StepBatch batch{.sequences = {}, .deterministic = true};
     for (const Piece& piece : step) {
@@ -115,10 +116,10 @@ class TwoBatchOverlapTest : public ::testing::TestWithParam<const char*> {
   std::vector<TokenId> tokens_[kSequences];
   std::vector<KvBlockId> blocks_;
   int at_[kSequences] = {};  // tokens of each sequence so far
-  std::vector<StepWay> ways_;
+  std::vector<ExpertExecution> executions_;
 };
 
-// Every kind of step: what follows reads the cache that it left.
+// Every kind of step; later steps read the cache that earlier ones have written.
 const std::vector<Step> kSteps = {
     {{.sequence = 0, .tokens = 37, .logits = 37}},  // one prompt
     {{.sequence = 1, .tokens = 2, .logits = 2}},    // two rows
@@ -126,9 +127,9 @@ const std::vector<Step> kSteps = {
     {{.sequence = 0, .tokens = 1}, {.sequence = 1, .tokens = 1}},  // single tokens
     {{.sequence = 0, .tokens = 1}, {.sequence = 1, .tokens = 1}, {.sequence = 2, .tokens = 1}},
     {{.sequence = 0, .tokens = 1}, {.sequence = 1, .tokens = 40}, {.sequence = 2, .tokens = 1}},  // both
-    {{.sequence = 3, .tokens = 30, .logits = 0}, {.sequence = 4, .tokens = 1}},  // a chunk in mid-prompt
+    {{.sequence = 3, .tokens = 30, .logits = 0}, {.sequence = 4, .tokens = 1}},  // part of a prompt
     {{.sequence = 3, .tokens = 9, .logits = 0}},                                 // no logits at all
-    {{.sequence = 4, .tokens = 1}},                                              // one row: whole
+    {{.sequence = 4, .tokens = 1}},  // one row, so it is not halved
     {{.sequence = 0, .tokens = 1},
      {.sequence = 1, .tokens = 1},
      {.sequence = 2, .tokens = 1},
@@ -139,17 +140,17 @@ const std::vector<Step> kSteps = {
 TEST_P(TwoBatchOverlapTest, HalvesGiveTheBitsOfWholeSteps) {
   ASSERT_NO_FATAL_FAILURE(Load(kNoOverlap));
   const auto whole = RunAll(kSteps);
-  EXPECT_EQ(ways_, std::vector<StepWay>(kSteps.size(), StepWay::kWhole));
+  EXPECT_EQ(executions_, std::vector<ExpertExecution>(kSteps.size(), ExpertExecution::kWhole));
   ASSERT_NO_FATAL_FAILURE(Load(kOverlapTokensMin));
   const auto halved = RunAll(kSteps);
   for (size_t s = 0; s < kSteps.size(); ++s) {
     EXPECT_EQ(halved[s], whole[s]) << "step " << s;
-    EXPECT_EQ(ways_[s] == StepWay::kHalves, s != 8) << "step " << s;
+    EXPECT_EQ(executions_[s] == ExpertExecution::kHalves, s != 8) << "step " << s;
   }
 }
 
-// Each layer's call is two: the first half's of this layer, the second half's, and so on.
-TEST_P(TwoBatchOverlapTest, HalvesTakeTurnsWithTheWorkers) {
+// Each layer has two calls: that of its first half, then that of its second half.
+TEST_P(TwoBatchOverlapTest, TheCallsOfBothHalvesAlternate) {
   ASSERT_NO_FATAL_FAILURE(Load(kOverlapTokensMin));
   ASSERT_TRUE(Run({{.sequence = 0, .tokens = 37}}).ok());
   std::vector<FaultyBackend::Call> expected;
@@ -161,7 +162,7 @@ TEST_P(TwoBatchOverlapTest, HalvesTakeTurnsWithTheWorkers) {
   EXPECT_EQ(backend_->TakeCalls(), expected);
 }
 
-// Lost before it is sent or on its way back, in either half of any layer.
+// The call is lost before it is sent or on its way back, in either half of any layer.
 TEST_P(TwoBatchOverlapTest, ALostCallsStepIsReplayed) {
   const Step prompt = {{.sequence = 0, .tokens = 21}, {.sequence = 1, .tokens = 4}};
   const Step next = {{.sequence = 0, .tokens = 1}, {.sequence = 1, .tokens = 11, .logits = 11}};
@@ -185,11 +186,11 @@ TEST_P(TwoBatchOverlapTest, StepsThatDeferAreWhole) {
   ASSERT_NO_FATAL_FAILURE(Load(kOverlapTokensMin, /*deferred=*/1));
   RunAll({{{.sequence = 0, .tokens = 12}, {.sequence = 1, .tokens = 3}},
           {{.sequence = 0, .tokens = 1}, {.sequence = 1, .tokens = 1}}});
-  EXPECT_EQ(ways_, (std::vector<StepWay>{StepWay::kHalves, StepWay::kWhole}));
+  EXPECT_EQ(executions_, (std::vector<ExpertExecution>{ExpertExecution::kHalves, ExpertExecution::kWhole}));
 }
 
-// As the flag's auto: both ways are tried, and no bit hangs on which.
-TEST_P(TwoBatchOverlapTest, TryingChangesNothing) {
+// The measured mode tries whole and halved steps, and no bit depends on the choice.
+TEST_P(TwoBatchOverlapTest, MeasuringChangesNoBits) {
   const Step prompts = {{.sequence = 0, .tokens = 64}, {.sequence = 1, .tokens = 64, .logits = 64}};
   ASSERT_NO_FATAL_FAILURE(Load(kNoOverlap));
   const auto whole = Run(prompts);
@@ -199,7 +200,7 @@ TEST_P(TwoBatchOverlapTest, TryingChangesNothing) {
     std::fill(std::begin(at_), std::end(at_), 0);
     EXPECT_EQ(*Run(prompts), *whole) << n;
   }
-  EXPECT_EQ(std::count(ways_.begin(), ways_.end(), StepWay::kHalves), kTrialSteps / 2);
+  EXPECT_EQ(std::count(executions_.begin(), executions_.end(), ExpertExecution::kHalves), kTrialSteps / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TwoBatchOverlapTest,

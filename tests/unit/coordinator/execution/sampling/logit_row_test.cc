@@ -1,4 +1,4 @@
-// Passes over rows of logits, against the same in double precision.
+// Passes over rows of logits, compared to the same computations in double precision.
 #include "coordinator/execution/sampling/logit_row.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-TEST(LogitRowTest, KeysAreInTheOrderOfTheFloats) {
+TEST(LogitRowTest, KeysHaveTheOrderOfTheFloats) {
   const std::vector<float> ascending = {-kInfinity, -3e38f, -1.0f, -1e-40f,  0.0f,
                                         1e-40f,     1.0f,   3e38f, kInfinity};
   for (size_t i = 0; i + 1 < ascending.size(); ++i)
@@ -20,7 +20,7 @@ TEST(LogitRowTest, KeysAreInTheOrderOfTheFloats) {
   EXPECT_EQ(OrderKey(-0.0f), OrderKey(0.0f));
 }
 
-TEST(LogitRowTest, TheBestIsTheLowestOfEqualsInAnyBlock) {
+TEST(LogitRowTest, TiesForTheBestGoToTheLowestIndexInAnyBlock) {
   for (const size_t size : {1u, 1023u, 1024u, 1025u, 5000u}) {
     for (const size_t at : {size_t{0}, size / 2, size - 1}) {
       std::vector<float> row(size, -2.0f);
@@ -35,7 +35,7 @@ TEST(LogitRowTest, TheBestIsTheLowestOfEqualsInAnyBlock) {
   EXPECT_EQ(*FindBest(std::vector<float>{-5, -4, -6}), 1);
 }
 
-TEST(LogitRowTest, ARowThatIsNoNumbersIsDataLoss) {
+TEST(LogitRowTest, ARowThatIsNotFiniteIsDataLoss) {
   for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
     for (const size_t at : {0u, 1500u, 2999u}) {
       std::vector<float> row(3000, 1.0f);
@@ -45,7 +45,7 @@ TEST(LogitRowTest, ARowThatIsNoNumbersIsDataLoss) {
   }
 }
 
-TEST(LogitRowTest, ExponentialsAreWithinTheirBound) {
+TEST(LogitRowTest, ExponentialsAreWithinTheirErrorBound) {
   for (float x = 0; x > -87; x -= 0.0137f)
     EXPECT_NEAR(ExpOfNegative(x) / std::exp(static_cast<double>(x)), 1, 0x1p-22 + -x * 0x1p-23) << x;
   EXPECT_EQ(ExpOfNegative(0), 1.0f);

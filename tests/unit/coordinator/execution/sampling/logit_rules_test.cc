@@ -1,4 +1,4 @@
-// Rules against their definitions, applied token by token; and what the sampler draws under them.
+// Rules, compared to their definitions, token by token; and what the sampler draws with them.
 #include "coordinator/execution/sampling/logit_rules.h"
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kVocab = 50;
 
-// The definitions of OpenAI and vLLM, from whole texts.
+// The definitions of OpenAI and vLLM, computed from whole texts.
 std::vector<float> Reference(std::vector<float> logits, const LogitRuleParams& p,
                              const std::vector<TokenId>& prompt, const std::vector<TokenId>& output) {
   for (const auto& [token, bias] : p.bias) logits[static_cast<size_t>(token)] += bias;
@@ -33,7 +33,7 @@ std::vector<float> Reference(std::vector<float> logits, const LogitRuleParams& p
   return logits;
 }
 
-TEST(LogitRulesTest, AreTheirDefinitionsAtEveryToken) {
+TEST(LogitRulesTest, RulesEqualTheirDefinitionsAtEveryToken) {
   std::mt19937 random(4);
   std::normal_distribution<float> normal;
   const auto tokens = [&](size_t count) {
@@ -66,7 +66,7 @@ TEST(LogitRulesTest, AreTheirDefinitionsAtEveryToken) {
   }
 }
 
-// A device applies the list by itself (kernels/sampling.h).
+// Applies the list as a device does (kernels/sampling.h).
 float Applied(const TokenRule& rule, const LogitPenalties& penalties, bool forbids, float logit) {
   if (forbids && rule.late) return kForbiddenLogit;
   if (rule.biased) logit += rule.bias;
@@ -77,7 +77,7 @@ float Applied(const TokenRule& rule, const LogitPenalties& penalties, bool forbi
   return logit;
 }
 
-TEST(LogitRulesTest, TheListSaysWhatIsApplied) {
+TEST(LogitRulesTest, ApplyingTheListEqualsApply) {
   std::mt19937 random(6);
   std::normal_distribution<float> normal;
   const auto token = [&](int bound) { return static_cast<TokenId>(random() % static_cast<unsigned>(bound)); };
@@ -107,10 +107,10 @@ TEST(LogitRulesTest, TheListSaysWhatIsApplied) {
     }
   }
   EXPECT_FALSE(LogitRules({.bias = {{3, 1.0f}, {4, 1.0f}, {3, 2.0f}}}, {}, kVocab).List())
-      << "one bias after the other is not their sum";
+      << "applying two biases one after the other differs from their sum";
 }
 
-TEST(LogitRulesTest, WhatChangesNothingIsKnown) {
+TEST(LogitRulesTest, RulesThatChangeNothingAreRecognised) {
   EXPECT_TRUE(LogitRules::IsNothing({}));
   EXPECT_TRUE(LogitRules::IsNothing({.min_tokens = 3}));
   EXPECT_TRUE(LogitRules::IsNothing({.late = {1}}));
@@ -119,7 +119,7 @@ TEST(LogitRulesTest, WhatChangesNothingIsKnown) {
   EXPECT_FALSE(LogitRules::IsNothing({.bias = {{0, 1.0f}}}));
 }
 
-TEST(LogitRulesTest, ExtremesStayNumbersAndNaNStaysNaN) {
+TEST(LogitRulesTest, ExtremesStayFiniteAndNanStaysNan) {
   LogitRules rules({.frequency_penalty = -3e38, .repetition_penalty = 1e-300, .bias = {{2, 3e38f}, {4, 1}}},
                    {0, 1}, 5);
   rules.Count(1);
@@ -141,20 +141,20 @@ TEST(LogitRulesTest, AForbiddenTokenIsNeverDrawn) {
     }
   }
   rules.Count(1);
-  EXPECT_EQ(*sampler.Sample(logits, {.temperature = 0, .rules = &rules}), 0) << "from then on it may";
+  EXPECT_EQ(*sampler.Sample(logits, {.temperature = 0, .rules = &rules}), 0) << "now it is allowed";
 }
 
-TEST(LogitRulesTest, NoBiasRevivesWhatAMaskForbids) {
+TEST(LogitRulesTest, NoBiasAllowsATokenThatAMaskForbids) {
   Sampler sampler(4);
   LogitRules rules({.presence_penalty = 2, .bias = {{1, 100.0f}}, .min_tokens = 9, .late = {2}}, {}, 4);
   const std::vector<float> logits = {0.0f, 5.0f, 3.0f, 0.5f};
-  const uint64_t mask[] = {0b1101};  // all but 1
+  const uint64_t mask[] = {0b1101};  // all tokens except 1
   for (int i = 0; i < 2000; ++i) {
     const TokenId token =
         *sampler.Sample(logits, {.temperature = 5, .position = i, .allowed = mask, .rules = &rules});
     EXPECT_TRUE(token == 0 || token == 3) << token;
   }
-  // Where a mask leaves only what is to come late, the mask wins; without a mask nothing is left to draw.
+  // If a mask allows only late tokens, the mask wins; without a mask no token is left.
   const uint64_t end[] = {0b0100};
   EXPECT_EQ(*sampler.Sample(logits, {.allowed = end, .rules = &rules}), 2);
   LogitRules all({.min_tokens = 1, .late = {0, 1, 2, 3}}, {}, 4);

@@ -1,4 +1,4 @@
-// Sampling against the distributions it promises.
+// Sampling, compared to the distributions that the header states.
 #include "coordinator/execution/sampling/sampler.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ std::map<TokenId, double> Frequencies(SamplingChoice choice, int draws = 40000) 
   return counts;
 }
 
-TEST(SamplerTest, GreedyTakesTheBestAndTheLowestOfEquals) {
+TEST(SamplerTest, GreedyTakesTheBestAndTiesGoToTheLowestId) {
   Sampler sampler(5);
   EXPECT_EQ(*sampler.Sample(kLogits, {.temperature = 0}), 1);
 }
@@ -34,17 +34,17 @@ TEST(SamplerTest, TemperatureFollowsSoftmax) {
     const auto f = Frequencies({.temperature = temperature});
     for (TokenId t = 0; t < 5; ++t) {
       const double p = std::exp(kLogits[t] / temperature) / total;
-      // Six standard deviations of a binomial frequency over 40000 draws.
+      // The tolerance is six standard deviations of a binomial frequency over 40000 draws.
       EXPECT_NEAR(f.count(t) ? f.at(t) : 0.0, p, 6 * std::sqrt(p * (1 - p) / 40000) + 1e-9) << "token " << t;
     }
   }
 }
 
-TEST(SamplerTest, CutsKeepOnlyWhatTheyPromise) {
+TEST(SamplerTest, TopKTopPAndMinPKeepTheRightTokens) {
   EXPECT_EQ(Frequencies({.top_k = 2}).size(), 2u);    // 1 and 4
   EXPECT_EQ(Frequencies({.top_p = 0.5}).size(), 2u);  // 0.36 + 0.36 reaches 0.5
   EXPECT_EQ(Frequencies({.top_p = 0.1}).size(), 1u);
-  EXPECT_EQ(Frequencies({.min_p = 0.3}).size(), 3u);  // exp(-1) = 0.37 of the best stays, exp(-2) goes
+  EXPECT_EQ(Frequencies({.min_p = 0.3}).size(), 3u);  // exp(-1) = 0.37 of the best is kept, exp(-2) is not
   EXPECT_EQ(Frequencies({.top_k = 3, .min_p = 0.5}).size(), 2u);
 }
 
@@ -59,7 +59,7 @@ TEST(SamplerTest, TheSameSeedAndPositionGiveTheSameToken) {
   EXPECT_GT(different, 10);
 }
 
-TEST(SamplerTest, AMaskLeavesTheProbabilitiesAmongItsTokens) {
+TEST(SamplerTest, WithAMaskProbabilitiesAreThoseAmongItsTokens) {
   const uint64_t mask[] = {0b01101};  // 0, 2 and 3
   const double total = std::exp(0.0) + std::exp(1.0) + std::exp(-1.0);
   const auto f = Frequencies({.allowed = mask});
@@ -71,16 +71,16 @@ TEST(SamplerTest, AMaskLeavesTheProbabilitiesAmongItsTokens) {
   Sampler sampler(5);
   EXPECT_EQ(*sampler.Sample(kLogits, {.temperature = 0, .allowed = mask}), 2);
   EXPECT_EQ(Frequencies({.top_k = 2, .allowed = mask}).size(), 2u);
-  // Bits beyond the vocabulary are no tokens; a mask of none of them is an error.
+  // Bits beyond the vocabulary do not stand for tokens; a mask with only such bits is an error.
   const uint64_t beyond[] = {uint64_t{1} << 5, 1};
   EXPECT_EQ(sampler.Sample(kLogits, {.allowed = beyond}).status().code(), absl::StatusCode::kInternal);
-  // What is not allowed may be no number.
+  // Logits of tokens that are not allowed may be NaN.
   EXPECT_EQ(
       *sampler.Sample(std::vector<float>{0.0f, NAN, 1.0f, 0.0f, 0.0f}, {.temperature = 0, .allowed = mask}),
       2);
 }
 
-TEST(SamplerTest, IdsBeyondTheVocabularyAndBadLogits) {
+TEST(SamplerTest, IdsBeyondTheVocabularyAreNotDrawnAndBadLogitsAreRefused) {
   Sampler small(1);
   EXPECT_EQ(*small.Sample(kLogits, {}), 0);
   Sampler sampler(2);
@@ -89,7 +89,7 @@ TEST(SamplerTest, IdsBeyondTheVocabularyAndBadLogits) {
             absl::StatusCode::kDataLoss);
 }
 
-// What the header promises, by sorting everything.
+// Draws as the header states, by sorting everything.
 TokenId SamplerReference(const std::vector<float>& logits, const SamplingChoice& choice) {
   std::vector<std::pair<double, TokenId>> sorted;
   for (size_t i = 0; i < logits.size(); ++i) sorted.emplace_back(-logits[i], static_cast<TokenId>(i));
@@ -115,13 +115,13 @@ TokenId SamplerReference(const std::vector<float>& logits, const SamplingChoice&
   return sorted[kept - 1].second;
 }
 
-TEST(SamplerTest, DrawsWhatSortingEverythingWouldDraw) {
+TEST(SamplerTest, ItDrawsTheSameTokenAsSortingEverything) {
   std::mt19937 random(9);
   std::normal_distribution<float> normal;
   int differences = 0, draws = 0;
   for (const float spread : {0.0f, 0.3f, 4.0f, 30.0f}) {
     std::vector<float> logits(5000);
-    for (float& v : logits) v = spread * std::round(normal(random) * 64) / 64;  // many are equal
+    for (float& v : logits) v = spread * std::round(normal(random) * 64) / 64;  // many logits are equal
     Sampler sampler(5000);
     for (const SamplingChoice& cut :
          {SamplingChoice{}, SamplingChoice{.temperature = 0.01}, SamplingChoice{.temperature = 3.0},
@@ -138,14 +138,14 @@ TEST(SamplerTest, DrawsWhatSortingEverythingWouldDraw) {
       }
     }
   }
-  // A draw may fall on the other side of an edge that fp32 weights moved by 2^-21 of the mass.
+  // A draw may differ at an edge between two tokens, because fp32 weights move edges by 2^-21 of the mass.
   EXPECT_LE(differences, 1) << "of " << draws;
 }
 
-// Few tokens are gathered, many stay in the row: both draw what a vocabulary of the allowed ones would, by
-// the rules' logits.
-TEST(SamplerTest, AMaskOfAnyDensityDrawsAmongItsTokensAlone) {
-  constexpr int kVocab = 3000;  // not whole words
+// Few allowed tokens are copied, many stay in the row: in both cases the drawn token is the one that a
+// vocabulary of only the allowed tokens would give, with the rules' logits.
+TEST(SamplerTest, AMaskOfAnyDensityDrawsOnlyAmongItsTokens) {
+  constexpr int kVocab = 3000;  // not a multiple of a mask's word
   std::mt19937 random(10);
   std::normal_distribution<float> normal;
   std::vector<float> logits(kVocab);
@@ -161,7 +161,7 @@ TEST(SamplerTest, AMaskOfAnyDensityDrawsAmongItsTokensAlone) {
   rules.Apply(absl::MakeSpan(shaped), true);
   Sampler sampler(kVocab);
   int differences = 0, draws = 0;
-  for (const int share : {1, 20, 300, 499, 501, 700, 990, 1000}) {  // of a thousand
+  for (const int share : {1, 20, 300, 499, 501, 700, 990, 1000}) {  // tokens of a thousand
     std::vector<uint64_t> mask(kVocab / 64 + 2);
     for (int t = 0; t < kVocab + 40; ++t) {
       const bool in_full_word = share > 600 && t < 640;
@@ -193,7 +193,7 @@ TEST(SamplerTest, AMaskOfAnyDensityDrawsAmongItsTokensAlone) {
       }
     }
   }
-  EXPECT_LE(differences, 1) << "of " << draws << ": the order of a sum may move an edge";
+  EXPECT_LE(differences, 1) << "of " << draws << ": the order of a sum may move an edge between two tokens";
 }
 
 TEST(SamplerTest, TheBestIsFoundWhereverItIs) {

@@ -1,5 +1,5 @@
-// Layer calls to real worker services: all data paths give the same sums, a call that fails, is given up or
-// is not answered in time loses its step and nothing else, and a device makes its own calls.
+// Layer calls to real worker services: all data paths give the same sums; a call that fails, is abandoned or
+// is not answered in time loses only its step; and a device can make calls itself.
 #include "coordinator/execution/transport/expert_fan_out.h"
 
 #include <thread>
@@ -22,7 +22,7 @@ TEST_F(ExpertFanOutTest, AllDataPathsGiveTheSameBits) {
   LocalBackend local({&zero, &one});
   const auto first = Serve(0, 2, Path("a"));
   const auto second = Serve(1, 2, "127.0.0.1:0");
-  // The addresses are given in the other order than the slices.
+  // The addresses are in the reverse order of the slices.
   for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc, DataPath::kAuto}) {
     const auto workers = Connect({second->address(), first->address()}, path);
     ASSERT_TRUE(workers.ok()) << workers.status();
@@ -46,7 +46,8 @@ TEST_F(ExpertFanOutTest, DeferredSumsAreTheSameBitsOnAllDataPaths) {
     for (const int tokens : {1, 3, 500}) {
       const auto expected = CallDeferring(local, tokens);
       ASSERT_TRUE(expected.ok()) << expected.status();
-      // Both sums against a call without deferred experts, but for the order of additions.
+      // The two sums together equal those of a call without deferred experts, except for the order of
+      // additions.
       StartDeferring(local, tokens).IgnoreError();
       std::vector<float> whole(hidden_.size());
       ASSERT_TRUE(local
@@ -63,12 +64,12 @@ TEST_F(ExpertFanOutTest, DeferredSumsAreTheSameBitsOnAllDataPaths) {
       const auto actual = CallDeferring(**workers, tokens);
       ASSERT_TRUE(actual.ok()) << actual.status();
       EXPECT_EQ(*actual, *expected) << tokens << " tokens";
-      EXPECT_TRUE(Call(**workers, tokens).ok()) << "calls without deferred experts go on";
+      EXPECT_TRUE(Call(**workers, tokens).ok()) << "calls without deferred experts still work";
     }
   }
 }
 
-TEST_F(ExpertFanOutTest, TheEngineGoesOnWhileDeferredExpertsAreComputed) {
+TEST_F(ExpertFanOutTest, TheEngineContinuesWhileDeferredExpertsAreComputed) {
   for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
     const auto service = Serve(0, 1, Path("q"));
     Formula& formula = *formulas_.back();
@@ -78,16 +79,16 @@ TEST_F(ExpertFanOutTest, TheEngineGoesOnWhileDeferredExpertsAreComputed) {
     formula.Hang();
     ASSERT_TRUE(StartDeferring(**workers, 2, kDeferredHangs).ok());
     std::vector<float> both(2 * hidden_.size(), 0.5f);
-    // Returns although the deferred part cannot.
+    // Finish returns although the deferred part is not computed.
     ASSERT_TRUE((*workers)->Finish(absl::MakeSpan(both).subspan(0, hidden_.size())).ok());
-    formula.GoOn();
+    formula.Resume();
     ASSERT_TRUE((*workers)->FinishDeferred(absl::MakeSpan(both).subspan(hidden_.size())).ok());
     EXPECT_EQ(both, *expected);
   }
 }
 
-// A step that was given up leaves its deferred experts with the workers: the next call gets its own sums.
-TEST_F(ExpertFanOutTest, WhatAGivenUpStepLeftIsDropped) {
+// The workers still compute the deferred experts of an abandoned step, but the next call gets its own sums.
+TEST_F(ExpertFanOutTest, DeferredRepliesOfAnAbandonedStepAreDropped) {
   for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
     const auto service = Serve(0, 1, Path("r"));
     const auto workers = Connect({service->address()}, path);
@@ -109,9 +110,9 @@ TEST_F(ExpertFanOutTest, WhatAGivenUpStepLeftIsDropped) {
   }
 }
 
-// One of two workers dies with deferred experts outstanding: the step is lost, the other one's reply to it is
-// not taken for another's.
-TEST_F(ExpertFanOutTest, AWorkerLostWithDeferredExpertsLosesTheStepOnly) {
+// One of two workers dies while deferred experts are outstanding: the step is lost, and the other worker's
+// reply to it is not used for another call.
+TEST_F(ExpertFanOutTest, AWorkerLostWithDeferredExpertsLosesOnlyTheStep) {
   for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
     const auto stays = Serve(0, 2, Path("s"));
     auto dies = Serve(1, 2, Path("t"));
@@ -127,15 +128,16 @@ TEST_F(ExpertFanOutTest, AWorkerLostWithDeferredExpertsLosesTheStepOnly) {
         ASSERT_TRUE((*workers)->Finish(absl::MakeSpan(sums)).ok());
       }
       std::thread killer([&] { dies.reset(); });
-      dying.GoOn();
+      dying.Resume();
       killer.join();
-      if (before_finish) (void)(*workers)->Finish(absl::MakeSpan(sums));  // may have come just in time
+      if (before_finish)
+        (void)(*workers)->Finish(absl::MakeSpan(sums));  // the reply may have arrived in time
       dies = Serve(1, 2, Path("t"));
       ASSERT_TRUE((*workers)->AwaitReady(kPatienceMs).ok());
       const auto again = CallDeferring(**workers, 2, kDeferredHangs);
       if (again.ok()) {
         EXPECT_EQ(*again, *expected);
-      } else {  // its death was noticed only now
+      } else {  // the worker's death was noticed only now
         EXPECT_TRUE(absl::IsUnavailable(again.status())) << again.status();
         ASSERT_TRUE((*workers)->AwaitReady(kPatienceMs).ok());
         EXPECT_EQ(*CallDeferring(**workers, 2, kDeferredHangs), *expected);
@@ -144,7 +146,7 @@ TEST_F(ExpertFanOutTest, AWorkerLostWithDeferredExpertsLosesTheStepOnly) {
   }
 }
 
-TEST_F(ExpertFanOutTest, AnErrorOfDeferredCallsIsReportedAndTheSessionRecovers) {
+TEST_F(ExpertFanOutTest, AnErrorOfADeferringCallIsReportedAndTheSessionRecovers) {
   const auto service = Serve(0, 1, Path("u"));
   for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
     const auto workers = Connect({service->address()}, path);
@@ -166,7 +168,7 @@ TEST_F(ExpertFanOutTest, AnExecutorsErrorIsReportedAndTheSessionRecovers) {
   }
 }
 
-TEST_F(ExpertFanOutTest, ActivityTellsACallFromWhatIsBetweenCalls) {
+TEST_F(ExpertFanOutTest, ActivityDistinguishesCallsFromTheTimeBetweenThem) {
   const auto service = Serve(0, 1, Path("r"));
   const auto workers = Connect({service->address()}, DataPath::kAuto);
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -176,7 +178,8 @@ TEST_F(ExpertFanOutTest, ActivityTellsACallFromWhatIsBetweenCalls) {
   EXPECT_TRUE((*workers)->Activity().in_call);
   std::vector<float> both(2 * hidden_.size());
   ASSERT_TRUE((*workers)->Finish(absl::MakeSpan(both).subspan(0, hidden_.size())).ok());
-  EXPECT_FALSE((*workers)->Activity().in_call) << "nobody waits while deferred experts are computed";
+  EXPECT_FALSE((*workers)->Activity().in_call)
+      << "the engine does not wait while deferred experts are computed";
   ASSERT_TRUE((*workers)->FinishDeferred(absl::MakeSpan(both).subspan(hidden_.size())).ok());
   const CallActivity after = (*workers)->Activity();
   EXPECT_FALSE(after.in_call);
@@ -192,8 +195,8 @@ TEST_F(ExpertFanOutTest, TwoCoordinatorsShareAWorker) {
   EXPECT_EQ(service->Stats().sessions, 2);
 }
 
-// Neither end is dead, and nobody answers: each data path has its own way to end the wait.
-TEST_F(ExpertFanOutTest, ACallThatNobodyAnswersEndsAtItsDeadline) {
+// Both processes are running, but the worker does not answer: each data path ends the wait in its own way.
+TEST_F(ExpertFanOutTest, ACallThatIsNotAnsweredEndsAtItsDeadline) {
   for (const DataPath path : {DataPath::kSharedMemory, DataPath::kGrpc}) {
     const auto service = Serve(0, 1, Path("v"));
     formulas_.back()->Hang();
@@ -206,30 +209,31 @@ TEST_F(ExpertFanOutTest, ACallThatNobodyAnswersEndsAtItsDeadline) {
     EXPECT_TRUE(absl::IsUnavailable(late)) << late;
     EXPECT_FALSE((*workers)->Activity().in_call);
     EXPECT_EQ(lost.Value(), lost_before + 1);
-    formulas_.back()->GoOn();
-    // On a busy machine also a call that is computed may be late.
+    formulas_.back()->Resume();
+    // On a busy machine a call that is computed may be late, too.
     while (!(*workers)->AwaitReady(kPatienceMs).ok() || !Call(**workers, 1, kHangs).ok()) {
     }
   }
 }
 
-// What a GPU does with a port: plain stores into the mailbox, then a wait for the reply's counter.
-absl::StatusOr<std::vector<float>> CallAsDevice(const DirectPort& port, int number, uint64_t call_id,
+// What a GPU does with an endpoint: plain stores into the mailbox, then a wait for the reply's counter.
+absl::StatusOr<std::vector<float>> CallAsDevice(const MailboxEndpoint& endpoint, int number, uint64_t call_id,
                                                 LayerCallView call, const std::atomic<uint32_t>& release) {
-  call.instance = port.instance;
-  *port.request_length = EncodeRequest(call_id, call, port.request);
-  std::atomic_ref(*port.request_published).store(port.requests + number + 1, std::memory_order_release);
-  const std::atomic_ref replies(*const_cast<uint32_t*>(port.reply_published));
-  while (replies.load(std::memory_order_acquire) != port.replies + number + 1) {
+  call.instance = endpoint.instance;
+  *endpoint.request_length = EncodeRequest(call_id, call, endpoint.request);
+  std::atomic_ref(*endpoint.request_published)
+      .store(endpoint.requests + number + 1, std::memory_order_release);
+  const std::atomic_ref replies(*const_cast<uint32_t*>(endpoint.reply_published));
+  while (replies.load(std::memory_order_acquire) != endpoint.replies + number + 1) {
     if (release.load() != 0) return absl::UnavailableError("released");
   }
   const size_t bytes = ReplyBytes(call.tokens, Formula::kHidden);
-  const auto partial = DecodeReply(port.reply.subspan(0, bytes), call_id, call.hidden.size());
+  const auto partial = DecodeReply(endpoint.reply.subspan(0, bytes), call_id, call.hidden.size());
   if (!partial.ok()) return partial.status();
   return std::vector<float>(partial->begin(), partial->end());
 }
 
-TEST_F(ExpertFanOutTest, ADeviceMakesItsOwnCallsAndTheHostGoesOn) {
+TEST_F(ExpertFanOutTest, ADeviceMakesCallsAndThenTheHostContinues) {
   Formula zero(0);
   const auto service = Serve(0, 1, Path("m"));
   const auto workers = Connect({service->address()}, DataPath::kSharedMemory);
@@ -249,18 +253,18 @@ TEST_F(ExpertFanOutTest, ADeviceMakesItsOwnCallsAndTheHostGoesOn) {
     ASSERT_TRUE(direct.ok()) << direct.status();
     EXPECT_EQ(release.load(), 0u);
     for (int i = 0; i < 4; ++i) {
-      // Longer than a reader spins by itself: awake, it must not have gone to sleep.
+      // Longer than a reader spins by itself: a reader that is held awake must not have gone to sleep.
       if (i == 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      const auto sums = CallAsDevice(direct->ports[0], i, direct->first_call_id + i, view, release);
+      const auto sums = CallAsDevice(direct->endpoints[0], i, direct->first_call_id + i, view, release);
       ASSERT_TRUE(sums.ok()) << sums.status();
       EXPECT_EQ(*sums, expected);
     }
     ASSERT_TRUE((*workers)->EndDirect(4, 0, absl::OkStatus()).ok());
-    EXPECT_EQ(Call(**workers, 2), Call(**workers, 2)) << "the host's own calls go on where the device left";
+    EXPECT_EQ(Call(**workers, 2), Call(**workers, 2)) << "the host's calls must follow the device's calls";
   }
 }
 
-TEST_F(ExpertFanOutTest, ADeviceIsReleasedWhenItsWorkerIsGone) {
+TEST_F(ExpertFanOutTest, ADeviceIsReleasedWhenItsWorkerDies) {
   auto service = Serve(0, 1, Path("n"));
   const auto workers = Connect({service->address()}, DataPath::kSharedMemory);
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -285,13 +289,13 @@ TEST_F(ExpertFanOutTest, ADeviceIsReleasedAtTheDeadline) {
     std::atomic<uint32_t> release{0};
     ASSERT_TRUE((*workers)->BeginDirect(&release).ok());
     while (release.load() == 0) std::this_thread::yield();
-    EXPECT_TRUE((*workers)->Ready()) << "the worker lives";
+    EXPECT_TRUE((*workers)->Ready()) << "the worker is still running";
     EXPECT_TRUE(
         absl::IsUnavailable((*workers)->EndDirect(0, 0, absl::UnavailableError("it waited in vain"))));
   }
 }
 
-TEST_F(ExpertFanOutTest, NoDirectCallsThroughAStream) {
+TEST_F(ExpertFanOutTest, DirectCallsAreNotPossibleOverAStream) {
   const auto service = Serve(0, 1, Path("o"));
   const auto workers = Connect({service->address()}, DataPath::kGrpc);
   ASSERT_TRUE(workers.ok()) << workers.status();

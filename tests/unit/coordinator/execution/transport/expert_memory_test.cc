@@ -1,5 +1,5 @@
-// Weights that a worker shares: what the coordinator maps is what the worker holds, directories that lie are
-// refused, and the memory of a lost worker is given up as soon as nobody uses it.
+// Weights that a worker shares: the coordinator maps the bytes that the worker holds, wrong directories are
+// refused, and the memory of a lost worker is unmapped as soon as it is not in use.
 #include "coordinator/execution/transport/expert_memory.h"
 
 #include <fcntl.h>
@@ -53,20 +53,20 @@ class ExpertMemoryTest : public ::testing::Test {
   NodeMemory memory_;
 };
 
-TEST_F(ExpertMemoryTest, ALayersBytesAreTheWorkers) {
+TEST_F(ExpertMemoryTest, ALayersBytesEqualTheWorkersBytes) {
   for (const bool by_expert : {false, true}) {
     const auto mapped = Map(Directory(), by_expert);
     ASSERT_TRUE(mapped.ok()) << mapped.status();
     ASSERT_TRUE((*mapped)->BeginUse());
     for (const MappedLayer& layer : (*mapped)->directory().layers) {
       const auto bytes = (*mapped)->Bytes(layer);
-      ASSERT_EQ(bytes.size(), layer.expert_bytes * (by_expert ? 2 : kExperts));  // experts 1 and 3 of five
+      ASSERT_EQ(bytes.size(), layer.expert_bytes * (by_expert ? 2 : kExperts));  // experts 1 and 3 of 5
       EXPECT_EQ(std::memcmp(bytes.data(), memory_.data() + layer.offset, bytes.size()), 0);
     }
   }
 }
 
-TEST_F(ExpertMemoryTest, DirectoriesThatLieAreRefused) {
+TEST_F(ExpertMemoryTest, WrongDirectoriesAreRefused) {
   const auto error = [&](auto change) {
     MappedWeights directory = Directory();
     change(directory);
@@ -90,7 +90,7 @@ TEST_F(ExpertMemoryTest, DirectoriesThatLieAreRefused) {
   }
 }
 
-// What the coordinator maps is what the layers take, and nothing behind it.
+// The coordinator maps only the bytes of the layers, and nothing after them.
 TEST_F(ExpertMemoryTest, MemoryBeyondItsLayersIsRefused) {
   const NodeMemory large = *NodeMemory::Allocate(uint64_t{64} << 20, {.shared = true});
   ASSERT_TRUE(large.SealContent().ok());
@@ -103,18 +103,17 @@ TEST_F(ExpertMemoryTest, MemoryBeyondItsLayersIsRefused) {
   }
 }
 
-TEST_F(ExpertMemoryTest, MemoryThatOthersCouldWriteOrCutIsRefused) {
+TEST_F(ExpertMemoryTest, MemoryThatOthersCouldWriteOrShrinkIsRefused) {
   const auto refused = [](int fd) {
     const absl::Status status =
         ExpertMemory::Map(FileDescriptor(fd), Directory(), {.num_experts = kExperts}).status();
-    EXPECT_THAT(status.ToString(),
-                HasSubstr("that cannot shrink and that nobody but the worker can write to"));
+    EXPECT_THAT(status.ToString(), HasSubstr("that cannot shrink and that only the worker can write to"));
     return absl::IsInvalidArgument(status);
   };
   EXPECT_TRUE(refused(open("/dev/null", O_RDONLY | O_CLOEXEC)));
   const NodeMemory unsealed = *NodeMemory::Allocate(Directory().bytes, {.shared = true});
   EXPECT_TRUE(refused(dup(unsealed.fd())));
-  // A file that is as long as it should be, and has no seals at all.
+  // A file of the expected size that has no seals.
   const std::string path = ::testing::TempDir() + "/experts-file-" + std::to_string(getpid());
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ASSERT_EQ(ftruncate(file, static_cast<off_t>(Directory().bytes)), 0);
@@ -122,16 +121,16 @@ TEST_F(ExpertMemoryTest, MemoryThatOthersCouldWriteOrCutIsRefused) {
   unlink(path.c_str());
 }
 
-TEST_F(ExpertMemoryTest, RetiresOnlyWhileNobodyUsesIt) {
+TEST_F(ExpertMemoryTest, MemoryIsUnmappedOnlyWhileItIsNotInUse) {
   const auto memory = *Map(Directory());
   const auto pins = std::make_shared<int>(7);
   ASSERT_TRUE(memory->BeginUse());
   memory->Pin(pins);
   EXPECT_EQ(pins.use_count(), 2);
-  EXPECT_FALSE(memory->Retire());
+  EXPECT_FALSE(memory->Unmap());
   memory->EndUse();
   EXPECT_TRUE(memory->pinned());
-  EXPECT_TRUE(memory->Retire());
+  EXPECT_TRUE(memory->Unmap());
   EXPECT_EQ(pins.use_count(), 1);
   EXPECT_FALSE(memory->BeginUse());
 }
@@ -169,7 +168,7 @@ class SharedWorkerTest : public ExpertMemoryTest {
   std::unique_ptr<worker::WorkerService> service_;
 };
 
-TEST_F(SharedWorkerTest, WhoWantsThemMapsTheWorkersWeights) {
+TEST_F(SharedWorkerTest, ACoordinatorThatRequestsTheWeightsMapsThem) {
   Serve(memory_.fd());
   const auto workers = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
   const auto mapped = workers->MappedExperts();
@@ -181,7 +180,7 @@ TEST_F(SharedWorkerTest, WhoWantsThemMapsTheWorkersWeights) {
   mapped[0]->EndUse();
 }
 
-TEST_F(SharedWorkerTest, NobodyMapsWhatIsNotWantedNotSharedOrNotHere) {
+TEST_F(SharedWorkerTest, WeightsAreNotMappedIfNotRequestedNotSharedOrOverGrpc) {
   Serve(memory_.fd());
   EXPECT_TRUE(Connect(DataPath::kSharedMemory, false)->MappedExperts().empty());
   EXPECT_TRUE(Connect(DataPath::kGrpc, true)->MappedExperts().empty());
@@ -189,8 +188,8 @@ TEST_F(SharedWorkerTest, NobodyMapsWhatIsNotWantedNotSharedOrNotHere) {
   EXPECT_TRUE(Connect(DataPath::kSharedMemory, true)->MappedExperts().empty());
 }
 
-// Unpinning waits for the device, and that for a release that the same thread gives.
-TEST_F(SharedWorkerTest, MemoryIsNotGivenUpWhileADeviceWaitsForReplies) {
+// Unpinning waits for the device, and the device for a release by the same thread.
+TEST_F(SharedWorkerTest, MemoryIsNotUnmappedWhileADeviceWaitsForReplies) {
   Serve(memory_.fd());
   const auto workers = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
   const auto mapped = workers->MappedExperts();
@@ -202,13 +201,13 @@ TEST_F(SharedWorkerTest, MemoryIsNotGivenUpWhileADeviceWaitsForReplies) {
   ASSERT_TRUE(workers->BeginDirect(&release).ok());
   service_.reset();
   while (release.load() == 0) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the retirer looks many times
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the unmapper tries many times
   EXPECT_TRUE(mapped[0]->pinned());
   EXPECT_TRUE(absl::IsUnavailable(workers->EndDirect(0, 0, absl::UnavailableError("it waited in vain"))));
   while (mapped[0]->pinned()) std::this_thread::yield();
 }
 
-TEST_F(SharedWorkerTest, AWorkerThatComesBackIsMappedAnewAndTheOldMemoryGivenUp) {
+TEST_F(SharedWorkerTest, ARestartedWorkerIsMappedAgainAndTheOldMemoryIsUnmapped) {
   Serve(memory_.fd());
   const auto workers = Connect(DataPath::kSharedMemory, /*map_experts=*/true);
   const auto before = workers->MappedExperts();
@@ -219,7 +218,7 @@ TEST_F(SharedWorkerTest, AWorkerThatComesBackIsMappedAnewAndTheOldMemoryGivenUp)
   service_.reset();
   while (workers->Ready()) std::this_thread::yield();
   EXPECT_TRUE(workers->MappedExperts().empty());
-  EXPECT_EQ(before[0]->Bytes(Directory().layers[0])[0], memory_.data()[0]);  // a step still runs
+  EXPECT_EQ(before[0]->Bytes(Directory().layers[0])[0], memory_.data()[0]);  // a step is still running
   const NodeMemory other = *NodeMemory::Allocate(Directory().bytes, {.shared = true});
   std::memset(other.data(), 99, other.size());
   ASSERT_TRUE(other.SealContent().ok());

@@ -1,4 +1,5 @@
-// Counts of several workers become one, by the way the experts are sliced, and JSON without the dense layers.
+// The counts of several workers are merged, depending on how the experts are sliced, and written as JSON
+// without the dense layers.
 #include "coordinator/execution/transport/expert_rows.h"
 
 #include "gmock/gmock.h"
@@ -11,7 +12,7 @@ using ::testing::ElementsAre;
 
 ExpertRows Counts(std::vector<uint64_t> rows) { return {.layers = 2, .experts = 3, .rows = std::move(rows)}; }
 
-TEST(MergeExpertRowsTest, WholeExpertsAddUp) {
+TEST(MergeExpertRowsTest, CountsOfWholeExpertsAreAdded) {
   ExpertRows all;
   MergeExpertRows(Counts({0, 0, 0, 7, 0, 9}), /*slice_by_expert=*/true, all);
   MergeExpertRows(Counts({0, 0, 0, 0, 4, 0}), /*slice_by_expert=*/true, all);
@@ -20,14 +21,14 @@ TEST(MergeExpertRowsTest, WholeExpertsAddUp) {
   EXPECT_THAT(all.rows, ElementsAre(0, 0, 0, 7, 4, 9));
 }
 
-TEST(MergeExpertRowsTest, SlicesOfOneExpertAreOneRow) {
+TEST(MergeExpertRowsTest, SlicesOfAnExpertCountTheSameRows) {
   ExpertRows all;
-  MergeExpertRows(Counts({0, 0, 0, 2, 1, 0}), /*slice_by_expert=*/false, all);  // started anew a while ago
+  MergeExpertRows(Counts({0, 0, 0, 2, 1, 0}), /*slice_by_expert=*/false, all);  // restarted a while ago
   MergeExpertRows(Counts({0, 0, 0, 7, 4, 9}), /*slice_by_expert=*/false, all);
   EXPECT_THAT(all.rows, ElementsAre(0, 0, 0, 7, 4, 9));
 }
 
-TEST(ExpertRowsJsonTest, HasTheLayersWithExperts) {
+TEST(ExpertRowsJsonTest, ContainsTheLayersWithExperts) {
   const ExpertRows rows = Counts({0, 0, 0, 7, 4, 18446744073709551615u});
   EXPECT_EQ(ExpertRowsJson(rows, {false, true}),
             R"({"layers":[{"layer":1,"rows":[7,4,18446744073709551615]}]})");

@@ -1,7 +1,7 @@
-// FormulaWorkers: real worker services that compute a formula, and a coordinator's end of them, for tests.
+// FormulaWorkers: real worker services that compute a formula, and a coordinator that is connected to them.
 //
-// Every slice, layer, expert and channel has another value, so that what is added up twice, left out or taken
-// for another's shows. Calls are made as the model makes them. One thread.
+// Every slice, layer, expert and channel has a different value, so that a sum with a value that is added
+// twice, left out or confused with another one is wrong. Calls are made as the model makes them. One thread.
 #pragma once
 
 #include <unistd.h>
@@ -19,12 +19,12 @@
 
 namespace numoe::execution {
 
-// Something an executor could compute, different for every slice, layer, expert and channel.
+// An executor with different results for every slice, layer, expert and channel.
 class Formula final : public LayerExecutor {
  public:
   static constexpr int kHidden = 64;
-  static constexpr int kDeferred = 1;  // experts of a token, of deferring calls
-  // Layers whose deferred experts, or all experts, are not computed while the worker hangs.
+  static constexpr int kDeferred = 1;  // deferred experts of a token in deferring calls
+  // The layers whose deferred experts, or all experts, are not computed while the worker hangs.
   static constexpr int kDeferredHangs = 7, kHangs = 8;
 
   explicit Formula(int slice) : slice_(slice) {}
@@ -46,7 +46,7 @@ class Formula final : public LayerExecutor {
     return absl::OkStatus();
   }
   void Hang() { hang_.store(true); }
-  void GoOn() {
+  void Resume() {
     hang_.store(false);
     hang_.notify_all();
   }
@@ -61,7 +61,7 @@ class FormulaWorkers : public ::testing::Test {
   static constexpr int kHidden = Formula::kHidden;
   static constexpr int kDeferredHangs = Formula::kDeferredHangs, kHangs = Formula::kHangs;
   static constexpr int kDeferred = Formula::kDeferred;
-  static constexpr int kPerToken = 3;  // of deferring calls
+  static constexpr int kPerToken = 3;  // experts of a token in deferring calls
   static constexpr int kExperts = 8;
   static constexpr uint64_t kFingerprint = 42;
   static constexpr int64_t kPatienceMs = 120'000;  // under TSan on a busy machine one call can take seconds
@@ -100,7 +100,7 @@ class FormulaWorkers : public ::testing::Test {
                                   .start_deadline_ms = start_deadline_ms},
                                  metrics_);
   }
-  // One call of `tokens` tokens; the result or the error.
+  // Makes one call of `tokens` tokens; returns its sums or the error.
   absl::StatusOr<std::vector<float>> Call(ExpertBackend& backend, int tokens, int layer = 1) {
     hidden_.resize(static_cast<size_t>(tokens) * kHidden);
     for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] = std::sin(static_cast<float>(i));
@@ -122,7 +122,7 @@ class FormulaWorkers : public ::testing::Test {
     return out;
   }
 
-  // A call of kPerToken experts, kDeferred of them deferred.
+  // Makes a call with kPerToken experts, of which kDeferred are deferred.
   absl::Status StartDeferring(ExpertBackend& backend, int tokens, int layer = 1) {
     hidden_.resize(static_cast<size_t>(tokens) * kHidden);
     for (size_t i = 0; i < hidden_.size(); ++i) hidden_[i] = std::sin(static_cast<float>(i));
@@ -140,12 +140,12 @@ class FormulaWorkers : public ::testing::Test {
                           .experts = experts_,
                           .weights = weights_});
   }
-  // Both sums of such a call, one after the other.
+  // Returns both sums of such a call, one after the other.
   absl::StatusOr<std::vector<float>> CallDeferring(ExpertBackend& backend, int tokens, int layer = 1) {
     absl::Status status = StartDeferring(backend, tokens, layer);
     std::vector<float> both(2 * hidden_.size(), 0.5f);
     if (status.ok()) status = backend.Finish(absl::MakeSpan(both).subspan(0, hidden_.size()));
-    // The call's spans are the next layer's by now.
+    // The call's spans already belong to the next layer.
     std::fill(hidden_.begin(), hidden_.end(), -1.0f);
     std::fill(weights_.begin(), weights_.end(), -1.0f);
     if (status.ok()) status = backend.FinishDeferred(absl::MakeSpan(both).subspan(hidden_.size()));

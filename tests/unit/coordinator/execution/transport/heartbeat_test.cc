@@ -1,5 +1,5 @@
-// A link that is cut without a word to either end, and a worker that is stopped: noticed in no more than the
-// heartbeat's time, between two calls and in the middle of one, and healed.
+// A link that is interrupted without an error to either end, and a worker that is stopped, are noticed within
+// the heartbeat's deadline, between calls and during a call, and the session recovers.
 #include "coordinator/execution/transport/heartbeat.h"
 
 #include <atomic>
@@ -24,9 +24,9 @@ class Zeros final : public LayerExecutor {
     std::fill(out.begin(), out.end(), 0.0f);
     return absl::OkStatus();
   }
-  // Calls are not computed until GoOn.
+  // Calls are not computed until Resume.
   void Hang() { hang_.store(true); }
-  void GoOn() {
+  void Resume() {
     hang_.store(false);
     hang_.notify_all();
   }
@@ -74,7 +74,8 @@ class HeartbeatTest : public ::testing::Test {
     const absl::Status begun = workers_->Start(call);
     return begun.ok() ? workers_->Finish(absl::MakeSpan(out)) : begun;
   }
-  // Whether a call succeeds in time: on a busy machine the deadline of a sign of life may pass at any moment.
+  // Returns whether a call succeeds in time: on a busy machine a heartbeat may miss its deadline at any
+  // moment.
   bool CallsAgain() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(kHeartbeatPatienceMs);
     while (std::chrono::steady_clock::now() < deadline) {
@@ -82,7 +83,7 @@ class HeartbeatTest : public ::testing::Test {
     }
     return false;
   }
-  // Until the worker is as `up` says; whether it came to that.
+  // Waits until the worker's state is `up`; returns whether that happened in time.
   bool Await(bool up) const {
     for (int i = 0; i < kHeartbeatPatienceMs / 5; ++i) {
       if (workers_->sessions().Workers()[0].up == up) return true;
@@ -98,7 +99,7 @@ class HeartbeatTest : public ::testing::Test {
   std::unique_ptr<ExpertFanOut> workers_;
 };
 
-TEST_F(HeartbeatTest, AnIdleLinkThatIsCutIsNoticedAndHeals) {
+TEST_F(HeartbeatTest, AnInterruptedIdleLinkIsNoticedAndRecovers) {
   Connect(/*deadline_ms=*/500);
   relay_->Cut(true);
   ASSERT_TRUE(Await(/*up=*/false));
@@ -106,7 +107,7 @@ TEST_F(HeartbeatTest, AnIdleLinkThatIsCutIsNoticedAndHeals) {
   ASSERT_TRUE(Await(/*up=*/true));
 }
 
-TEST_F(HeartbeatTest, ACallInACutLinkEndsLongBeforeItsDeadline) {
+TEST_F(HeartbeatTest, ACallOverAnInterruptedLinkEndsLongBeforeItsDeadline) {
   Connect(/*deadline_ms=*/500);
   relay_->Cut(true);
   const auto begun = std::chrono::steady_clock::now();
@@ -118,8 +119,8 @@ TEST_F(HeartbeatTest, ACallInACutLinkEndsLongBeforeItsDeadline) {
   ASSERT_TRUE(workers_->AwaitReady(kHeartbeatPatienceMs).ok());
 }
 
-// A worker that is stopped, as its peers see it: it answers nothing, and no socket of it closes.
-TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheMailboxBetweenCalls) {
+// To its peers a stopped worker looks like this: it does not answer, and none of its sockets closes.
+TEST_F(HeartbeatTest, WithSharedMemoryAStoppedWorkerIsNoticedBetweenCalls) {
   Connect(/*deadline_ms=*/500, DataPath::kSharedMemory);
   ASSERT_TRUE(CallsAgain());
   relay_->Cut(true);
@@ -128,7 +129,7 @@ TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheMailboxBetweenCalls) {
   EXPECT_TRUE(CallsAgain());
 }
 
-TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheMailboxInACall) {
+TEST_F(HeartbeatTest, WithSharedMemoryAStoppedWorkerIsNoticedDuringACall) {
   Connect(/*deadline_ms=*/500, DataPath::kSharedMemory);
   zeros_.Hang();
   relay_->Cut(true);
@@ -137,7 +138,7 @@ TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheMailboxInACall) {
   EXPECT_TRUE(absl::IsUnavailable(ended)) << ended;
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(kHeartbeatPatienceMs / 2));
   EXPECT_FALSE(workers_->Ready());
-  zeros_.GoOn();
+  zeros_.Resume();
   relay_->Cut(false);
   EXPECT_TRUE(CallsAgain());
 }
@@ -145,32 +146,32 @@ TEST_F(HeartbeatTest, AStoppedWorkerIsNoticedOnTheMailboxInACall) {
 TEST_F(HeartbeatTest, ALinkThatIsOnlySlowIsKept) {
   Connect(/*deadline_ms=*/kHeartbeatPatienceMs);
   relay_->Cut(true);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // many a question's time
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // many heartbeat intervals
   relay_->Cut(false);
   EXPECT_TRUE(Call().ok());
   EXPECT_EQ(metrics_.With(CounterId::kWorkerLost, {relay_->address()}).Value(), 0);
 }
 
-TEST_F(HeartbeatTest, WhatWasSeenIsSaid) {
+TEST_F(HeartbeatTest, TheErrorSaysWhatShowedTheLoss) {
   const auto channel = grpc::CreateChannel(relay_->address(), grpc::InsecureChannelCredentials());
   const auto stub = v1::ExpertWorker::NewStub(channel);
   ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(2)));
   Heartbeat heartbeat(*stub, /*every_ms=*/1, /*deadline_ms=*/300);
   relay_->Cut(true);
   absl::Status seen;
-  while (seen.ok()) seen = heartbeat.Look();
+  while (seen.ok()) seen = heartbeat.Poll();
   EXPECT_THAT(seen.ToString(), HasSubstr("no sign of life for 300 ms"));
   relay_->Cut(false);
   Heartbeat broken(*stub, /*every_ms=*/1, /*deadline_ms=*/kHeartbeatPatienceMs);
   service_.reset();
   seen = absl::OkStatus();
-  while (seen.ok()) seen = broken.Look();
+  while (seen.ok()) seen = broken.Poll();
   EXPECT_TRUE(absl::IsUnavailable(seen)) << seen;
 }
 
-// Refuses whatever it is asked, as one that is overloaded does.
+// A worker that refuses all calls, like one that is overloaded.
 TEST(HeartbeatRefusalTest, ARefusalIsASignOfLife) {
-  v1::ExpertWorker::Service refuses;  // UNIMPLEMENTED
+  v1::ExpertWorker::Service refuses;  // answers UNIMPLEMENTED
   grpc::ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -183,18 +184,18 @@ TEST(HeartbeatRefusalTest, ARefusalIsASignOfLife) {
   ASSERT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::minutes(2)));
   Heartbeat heartbeat(*stub, /*every_ms=*/1, /*deadline_ms=*/kHeartbeatPatienceMs);
   for (int look = 0; look < 200; ++look) {
-    const absl::Status seen = heartbeat.Look();
+    const absl::Status seen = heartbeat.Poll();
     ASSERT_TRUE(seen.ok()) << seen;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-TEST_F(HeartbeatTest, ItEndsWhileAQuestionWaits) {
+TEST_F(HeartbeatTest, TheHeartbeatEndsWhileAnAnswerIsOutstanding) {
   const auto channel = grpc::CreateChannel(relay_->address(), grpc::InsecureChannelCredentials());
   const auto stub = v1::ExpertWorker::NewStub(channel);
   relay_->Cut(true);
   Heartbeat heartbeat(*stub, /*every_ms=*/0, /*deadline_ms=*/kHeartbeatPatienceMs);
-  EXPECT_TRUE(heartbeat.Look().ok());
+  EXPECT_TRUE(heartbeat.Poll().ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Slices in this process: sums in worker order, deferred experts by themselves, errors.
+// Slices in this process: sums in worker order, separate sums of deferred experts, errors.
 #include "coordinator/execution/transport/local_backend.h"
 
 #include "gmock/gmock.h"
@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Adds its own number for each expert of a token, times the weight.
+// Adds its own number for each expert of a token, multiplied by the weight.
 class Numbered final : public LayerExecutor {
  public:
   explicit Numbered(float number) : number_(number) {}
@@ -49,14 +49,14 @@ class LocalBackendTest : public ::testing::Test {
   std::vector<float> out_ = {1000, 2000};
 };
 
-TEST_F(LocalBackendTest, SlicesAreAddedToWhatIsThere) {
+TEST_F(LocalBackendTest, SumsOfSlicesAreAddedToTheOutput) {
   ASSERT_TRUE(backend_.Start(Call(0)).ok());
-  EXPECT_EQ(one_.calls, 0) << "it computes when it is waited for";
+  EXPECT_EQ(one_.calls, 0) << "the executor computes in Finish";
   ASSERT_TRUE(backend_.Finish(absl::MakeSpan(out_)).ok());
   EXPECT_THAT(out_, ElementsAre(1000 + 101 * 7, 2000 + 101 * 56));
 }
 
-TEST_F(LocalBackendTest, DeferredExpertsComeByThemselves) {
+TEST_F(LocalBackendTest, DeferredExpertsHaveASeparateSum) {
   ASSERT_TRUE(backend_.Start(Call(1)).ok());
   ASSERT_TRUE(backend_.Finish(absl::MakeSpan(out_)).ok());
   EXPECT_THAT(out_, ElementsAre(1000 + 101 * 3, 2000 + 101 * 24));
@@ -65,7 +65,7 @@ TEST_F(LocalBackendTest, DeferredExpertsComeByThemselves) {
   EXPECT_THAT(later, ElementsAre(101 * 4, 101 * 32));
 }
 
-TEST_F(LocalBackendTest, AnErrorOfOneSliceIsTheCalls) {
+TEST_F(LocalBackendTest, AnErrorOfASliceIsTheErrorOfTheCall) {
   hundred_.error = absl::InvalidArgumentError("layer 1");
   ASSERT_TRUE(backend_.Start(Call(0)).ok());
   EXPECT_EQ(backend_.Finish(absl::MakeSpan(out_)), hundred_.error);

@@ -1,7 +1,7 @@
-// LyingWorker: a worker service that says in its handshake what no worker of this release says, for tests.
+// LyingWorker: a worker service whose handshake has contents that no worker of this release sends.
 //
-// Serves the handshake alone, at an address of its own or at the one that it is given; a test chooses the
-// words and counts who asked. gRPC's threads call it.
+// It serves only the handshake, at an address that it chooses or that it is given. A test chooses the
+// contents and counts the handshakes. gRPC's threads call it.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -43,12 +43,12 @@ class LyingWorker final : public v1::ExpertWorker::Service {
       reply->set_host_id(HostId());
       reply->set_mailbox_socket(mailbox_socket);
     }
-    if (away) return {grpc::StatusCode::UNAVAILABLE, "not now"};
+    if (unavailable) return {grpc::StatusCode::UNAVAILABLE, "not now"};
     return grpc::Status::OK;
   }
   std::atomic<int> handshakes{0};
-  std::atomic<bool> away{false};
-  std::string mailbox_socket;  // that it says that it listens at
+  std::atomic<bool> unavailable{false};
+  std::string mailbox_socket;  // the name that the handshake gives
 
  private:
   const int slice_mode_;

@@ -1,5 +1,5 @@
-// Mutual TLS between a coordinator and real worker services: who is let in, who is refused and with which
-// words, and certificates that are renewed while it serves.
+// Mutual TLS between a coordinator and real worker services: which peers are accepted, which are refused and
+// with which message, and certificates that are renewed in service.
 #include <grpcpp/grpcpp.h>
 
 #include <csignal>
@@ -34,7 +34,7 @@ class TlsLinkTest : public ::testing::Test {
  protected:
   void SetUp() override { std::signal(SIGPIPE, SIG_IGN); }
 
-  // A service that shows `pair` and believes `ca_pem`.
+  // Starts a service with the certificate of `pair` that trusts `ca_pem`.
   void Serve(const TestPair& pair, const std::string& ca_pem, const std::string& listen = "127.0.0.1:0") {
     Serve(WriteIdentity(folder_.path(), "worker", pair, ca_pem), listen);
   }
@@ -48,7 +48,7 @@ class TlsLinkTest : public ::testing::Test {
     ASSERT_TRUE(service.ok()) << service.status();
     service_ = *std::move(service);
   }
-  // What the coordinator shows and believes.
+  // Returns the coordinator's certificate and the CAs that it trusts.
   std::shared_ptr<TlsIdentityWatch> Coordinator(const TestPair& pair, const std::string& ca_pem) {
     auto tls = TlsIdentityWatch::Open(WriteIdentity(folder_.path(), "coordinator", pair, ca_pem, "worker-"),
                                       TlsRole::kClient);
@@ -67,7 +67,7 @@ class TlsLinkTest : public ::testing::Test {
                                   .start_deadline_ms = kTlsLinkPatienceMs},
                                  metrics_);
   }
-  // The refusal of a start; the words that it has are the test.
+  // Returns the error with which the start is refused; the tests check its words.
   std::string Refusal(const std::shared_ptr<TlsIdentityWatch>& tls, const std::string& address = "") {
     const auto workers = Connect(tls, address);
     EXPECT_TRUE(absl::IsFailedPrecondition(workers.status())) << workers.status();
@@ -103,7 +103,7 @@ class TlsLinkTest : public ::testing::Test {
   std::unique_ptr<worker::WorkerService> service_;
 };
 
-TEST_F(TlsLinkTest, BothEndsOfOneCaServeByAddressAndByName) {
+TEST_F(TlsLinkTest, PeersOfTheSameCaConnectByAddressAndByName) {
   Serve(worker_, ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
   for (const std::string& address : {service_->address(), LocalhostAddress()}) {
@@ -113,7 +113,7 @@ TEST_F(TlsLinkTest, BothEndsOfOneCaServeByAddressAndByName) {
   }
 }
 
-TEST_F(TlsLinkTest, SocketsStayPlain) {
+TEST_F(TlsLinkTest, UnixSocketsUseNoTls) {
   const std::string socket = "unix:" + (folder_.path() / "w.sock").string();
   Serve(worker_, ours_.pem(), socket);
   for (const auto& tls : {Coordinator(client_, ours_.pem()), std::shared_ptr<TlsIdentityWatch>()}) {
@@ -133,14 +133,15 @@ TEST_F(TlsLinkTest, AWorkerOfAnotherCaIsRefused) {
 TEST_F(TlsLinkTest, AWorkerOfAnotherNameIsRefused) {
   Serve(ours_.Issue({.names = "DNS:w0.example"}), ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
-  EXPECT_THAT(Refusal(tls), HasSubstr("is for w0.example, expected 127.0.0.1, as --workers calls it"));
+  EXPECT_THAT(Refusal(tls), HasSubstr("is for w0.example, expected 127.0.0.1, the name in --workers"));
   EXPECT_THAT(Refusal(tls, LocalhostAddress()), HasSubstr("expected localhost"));
 }
 
 TEST_F(TlsLinkTest, AWorkerWhoseCertificateHasExpiredIsRefused) {
   Serve(ours_.Issue({.from_s = -7'000, .until_s = -60}), ours_.pem());
-  EXPECT_THAT(Refusal(Coordinator(client_, ours_.pem())),
-              AllOf(HasSubstr("its certificate has expired at"), HasSubstr("renew what its --ssl-certfile")));
+  EXPECT_THAT(
+      Refusal(Coordinator(client_, ours_.pem())),
+      AllOf(HasSubstr("its certificate has expired at"), HasSubstr("renew the file of its --ssl-certfile")));
 }
 
 TEST_F(TlsLinkTest, ACoordinatorOfAnotherCaIsRefused) {
@@ -151,9 +152,9 @@ TEST_F(TlsLinkTest, ACoordinatorOfAnotherCaIsRefused) {
                     HasSubstr("issued by CN=other root"), HasSubstr("the worker's --ssl-ca-certs")));
 }
 
-TEST_F(TlsLinkTest, ACertificateForServersIsNoCoordinators) {
+TEST_F(TlsLinkTest, ACoordinatorWithACertificateForServersIsRefused) {
   Serve(worker_, ours_.pem());
-  // Our own start refuses it; another program's would not.
+  // TlsIdentityWatch::Open refuses such a certificate at the start, so its check is bypassed here.
   const TlsFiles files = WriteIdentity(folder_.path(), "coordinator", worker_, ours_.pem(), "worker-");
   const auto tls = TlsIdentityWatch::Open(files, TlsRole::kServer);
   ASSERT_TRUE(tls.ok()) << tls.status();
@@ -169,10 +170,10 @@ TEST_F(TlsLinkTest, ACoordinatorWithoutTlsIsRefused) {
 TEST_F(TlsLinkTest, AWorkerWithoutTlsIsRefused) {
   Serve();
   EXPECT_THAT(Refusal(Coordinator(client_, ours_.pem())),
-              AllOf(HasSubstr("it speaks no TLS"), HasSubstr("start it with --ssl-certfile")));
+              AllOf(HasSubstr("it does not speak TLS"), HasSubstr("start it with --ssl-certfile")));
 }
 
-// What a client is answered that trusts the worker and shows nothing of its own.
+// A client that trusts the worker but has no certificate is refused.
 TEST_F(TlsLinkTest, AClientWithoutACertificateIsRefused) {
   Serve(worker_, ours_.pem());
   const auto channel = grpc::CreateChannel(
@@ -185,34 +186,35 @@ TEST_F(TlsLinkTest, AClientWithoutACertificateIsRefused) {
   EXPECT_EQ(asked.error_code(), grpc::StatusCode::UNAVAILABLE) << asked.error_message();
 }
 
-TEST_F(TlsLinkTest, TheProbeFindsNothingWrongWhereNothingIs) {
+TEST_F(TlsLinkTest, TheProbeReturnsOkIfNothingIsWrong) {
   constexpr std::chrono::milliseconds kPatience(kTlsLinkPatienceMs);
   Serve(worker_, ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
   EXPECT_TRUE(ProbeTls(service_->address(), tls->Current().get(), kPatience).ok());
   const std::string address = service_->address();
   service_.reset();
-  EXPECT_TRUE(ProbeTls(address, tls->Current().get(), kPatience).ok()) << "nobody there is no matter of TLS";
+  EXPECT_TRUE(ProbeTls(address, tls->Current().get(), kPatience).ok())
+      << "if nothing listens, TLS is not the problem";
   EXPECT_TRUE(ProbeTls("nowhere.invalid:1", tls->Current().get(), kPatience).ok());
   Serve();
   EXPECT_TRUE(ProbeTls(service_->address(), nullptr, kPatience).ok());
 }
 
-TEST_F(TlsLinkTest, RenewedCertificatesOfAnotherCaAreTakenUpByBoth) {
+TEST_F(TlsLinkTest, BothPeersUseRenewedCertificatesOfAnotherCa) {
   Serve(worker_, ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
   const auto workers = Connect(tls);
   ASSERT_TRUE(workers.ok()) << workers.status();
-  // As a CA is replaced: both are believed, then the certificates change, then the old one is believed no
-  // more.
+  // A CA is replaced in these steps: both CAs are trusted, then the certificates change, then the old CA is
+  // no longer trusted.
   const std::string both = ours_.pem() + other_.pem();
   const TestPair fresh_worker = other_.Issue({.name = "fresh worker"});
   const TestPair fresh_client = other_.Issue({.name = "fresh coordinator"});
   const std::string address = service_->address();
   WriteIdentity(folder_.path(), "worker", fresh_worker, both);
   WriteIdentity(folder_.path(), "coordinator", fresh_client, other_.pem(), "worker-");
-  EXPECT_TRUE(Call(**workers).ok()) << "the session that is there goes on";
-  // New sessions: until the service has looked at its files it is refused, and then it is not.
+  EXPECT_TRUE(Call(**workers).ok()) << "the existing session continues";
+  // New sessions are refused until the service has read its files again.
   for (int i = 0; i < kTlsLinkPatienceMs / 100; ++i) {
     if (tls->Current()->certificate_pem == fresh_client.certificate_pem && Connect(tls).ok()) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -223,12 +225,12 @@ TEST_F(TlsLinkTest, RenewedCertificatesOfAnotherCaAreTakenUpByBoth) {
   EXPECT_TRUE(Call(**workers).ok());
 }
 
-TEST_F(TlsLinkTest, AServiceWhoseFilesDoNotFitTogetherHealsWhenTheyDo) {
+TEST_F(TlsLinkTest, AServiceWithMismatchedFilesRecoversWhenTheyMatch) {
   Serve(worker_, ours_.pem());
   const auto tls = Coordinator(client_, ours_.pem());
   const TestPair fresh = ours_.Issue({.name = "fresh"});
   WriteIdentity(folder_.path(), "worker", {worker_.certificate_pem, fresh.key_pem}, ours_.pem());
-  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));  // it looks once a second
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));  // it reads its files once a second
   WriteIdentity(folder_.path(), "worker", fresh, ours_.pem());
   const auto workers = Connect(tls);
   for (int i = 0; i < kTlsLinkPatienceMs / 100 && !Connect(tls).ok(); ++i)

@@ -1,5 +1,5 @@
-// Links to workers that say or do what no worker does: each is refused with words, and none keeps the
-// coordinator waiting.
+// Links to workers that behave in wrong ways: each is refused with a message, and none makes the coordinator
+// wait for ever.
 #include "coordinator/execution/transport/worker_link.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST(WorkerLinkTest, ASliceModeThatNobodyKnowsIsRefused) {
+TEST(WorkerLinkTest, AnUnknownSliceModeIsRefused) {
   for (const int mode : {0, 77}) {
     LyingWorker liar(mode);
     liar.Listen();
@@ -38,7 +38,7 @@ TEST(WorkerLinkTest, ASliceModeThatNobodyKnowsIsRefused) {
   }
 }
 
-TEST(WorkerLinkTest, AWorkerOfMoreWorkersThanThereAreIsRefused) {
+TEST(WorkerLinkTest, AWorkerCountBeyondTheLimitIsRefused) {
   for (const int count : {0, 65, INT32_MAX}) {
     LyingWorker liar(v1::SLICE_MODE_EXPERT, count);
     liar.Listen();
@@ -48,7 +48,7 @@ TEST(WorkerLinkTest, AWorkerOfMoreWorkersThanThereAreIsRefused) {
   }
 }
 
-TEST(WorkerLinkTest, ASocketThatIsNoMailboxSocketIsNotConnectedTo) {
+TEST(WorkerLinkTest, ASocketWithAnotherNameThanAMailboxIsNotConnectedTo) {
   LyingWorker liar(v1::SLICE_MODE_EXPERT);
   liar.Listen();
   for (const std::string& name : {std::string("/org/freedesktop/DBus"), std::string("numoe-mailbox-12"),
@@ -61,7 +61,8 @@ TEST(WorkerLinkTest, ASocketThatIsNoMailboxSocketIsNotConnectedTo) {
   }
 }
 
-// Listens at an abstract socket as another user until it is killed; the child's number, or -1.
+// Starts a child process that listens at an abstract socket as another user until it is killed. Returns its
+// process id, or -1.
 pid_t ListenAsAnother(const std::string& name) {
   int ready[2];
   if (pipe(ready) != 0) return -1;
@@ -86,7 +87,7 @@ pid_t ListenAsAnother(const std::string& name) {
   return listens ? child : -1;
 }
 
-TEST(WorkerLinkTest, WhoMayNotShareMemoryIsNotBelievedOverAStreamEither) {
+TEST(WorkerLinkTest, AWorkerOfAnotherUserIsNotUsedOverAStreamEither) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   LyingWorker liar(v1::SLICE_MODE_EXPERT);
   liar.mailbox_socket = "numoe-mailbox-" + fmt::format("{:032x}", getpid());
@@ -102,14 +103,15 @@ TEST(WorkerLinkTest, WhoMayNotShareMemoryIsNotBelievedOverAStreamEither) {
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
     EXPECT_THAT(refused.ToString(), AllOf(HasSubstr("of user 64996"), HasSubstr("--data-path=grpc")));
   }
-  EXPECT_TRUE(connect(DataPath::kGrpc).ok()) << "it was asked for";
+  EXPECT_TRUE(connect(DataPath::kGrpc).ok()) << "--data-path=grpc allows it";
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
 
-// --- a worker that answers the handshake and allows no stream after it: HTTP/2 as bytes --------------------
+// --- a worker that answers the handshake and then allows no stream: HTTP/2 as bytes ------------------------
 
-std::string FrameOf(char type, char flags, const std::string& content) {  // of the connection, or stream 1
+// Returns a frame for the connection if the type is SETTINGS (4), otherwise for stream 1.
+std::string FrameOf(char type, char flags, const std::string& content) {
   const bool of_stream = type != 4;
   return std::string{0, 0, static_cast<char>(content.size()),   type, flags, 0,
                      0, 0, static_cast<char>(of_stream ? 1 : 0)} +
@@ -149,7 +151,7 @@ void AllowNoStreams(int connection, const std::string& reply) {
   }
 }
 
-TEST(WorkerLinkTest, AWorkerThatAllowsNoStreamDoesNotKeepUsWaiting) {
+TEST(WorkerLinkTest, AWorkerThatAllowsNoStreamDoesNotMakeTheCoordinatorWait) {
   v1::HandshakeReply reply;
   reply.set_protocol_version(kProtocolVersion);
   reply.set_slice_mode(v1::SLICE_MODE_EXPERT);

@@ -1,6 +1,6 @@
-// Sessions with real worker services: a lost worker is noticed and comes back, one that does not fit is
-// refused by name, at the start and whenever it comes back, and what the workers have counted is put
-// together.
+// Sessions with real worker services: a lost worker is noticed and comes back; one that does not fit is
+// refused, at the start and whenever it connects, with an error that names it; and the workers' counts are
+// merged.
 #include "coordinator/execution/transport/worker_sessions.h"
 
 #include <atomic>
@@ -43,10 +43,10 @@ TEST_F(WorkerSessionsTest, ALostWorkerIsNoticedAndComesBack) {
   }
 }
 
-TEST_F(WorkerSessionsTest, WorkersThatDoNotFitAreRefusedByName) {
+TEST_F(WorkerSessionsTest, ErrorsNameTheWorkersThatDoNotFit) {
   const auto zero = Serve(0, 2, Path("d"));
   const auto twin = Serve(0, 2, Path("e"));
-  // Whoever of them is connected first.
+  // Either of them may be connected first.
   EXPECT_THAT(Connect({zero->address(), twin->address()}, DataPath::kAuto).status().ToString(),
               AnyOf(HasSubstr("it is slice 0 of 2, which worker " + zero->address() + " serves already"),
                     HasSubstr("it is slice 0 of 2, which worker " + twin->address() + " serves already")));
@@ -83,9 +83,9 @@ TEST_F(WorkerSessionsTest, RowsOfExpertsAreCountedOnce) {
   }
 }
 
-TEST_F(WorkerSessionsTest, RowsOfExpertsComeFromThoseWhoAnswer) {
+TEST_F(WorkerSessionsTest, RowsOfExpertsComeFromTheWorkersThatAnswer) {
   worker::ExpertStatistics statistics(1, kExperts);
-  const auto silent = Serve(0, 2, Path("j"));  // keeps none
+  const auto silent = Serve(0, 2, Path("j"));  // has no statistics
   auto counting = Serve(1, 2, Path("k"), kFingerprint, &statistics);
   const auto workers = Connect({silent->address(), counting->address()}, DataPath::kAuto);
   ASSERT_TRUE(workers.ok()) << workers.status();
@@ -94,7 +94,7 @@ TEST_F(WorkerSessionsTest, RowsOfExpertsComeFromThoseWhoAnswer) {
   EXPECT_EQ(rows->rows.size(), static_cast<size_t>(kExperts));
   counting.reset();
   EXPECT_THAT((*workers)->sessions().CountedRows().status().ToString(),
-              HasSubstr("no worker tells its statistics"));
+              HasSubstr("no worker has answered with its statistics"));
 }
 
 TEST_F(WorkerSessionsTest, StatisticsOfAnotherShapeAreRefused) {
@@ -106,7 +106,7 @@ TEST_F(WorkerSessionsTest, StatisticsOfAnotherShapeAreRefused) {
               HasSubstr("1 layers of 9 experts, expected 8"));
 }
 
-TEST_F(WorkerSessionsTest, AStartSaysOfAWorkerThatLoadsHowFarItIsAndTakesItWhenItServes) {
+TEST_F(WorkerSessionsTest, TheStartReportsAWorkersLoadingProgressAndUsesItWhenItServes) {
   Formula formula(0);
   worker::LoadProgress progress;
   const worker::WorkerServiceOptions options{.listen = Path("o"),
@@ -124,7 +124,7 @@ TEST_F(WorkerSessionsTest, AStartSaysOfAWorkerThatLoadsHowFarItIsAndTakesItWhenI
       .link = {.model_fingerprint = kFingerprint, .hidden_size = kHidden, .num_experts = kExperts},
       .start_deadline_ms = 2'000};
   EXPECT_THAT(WorkerSessions::Connect(sessions, metrics_).status().ToString(),
-              HasSubstr("nothing has moved for 2000 ms: worker " + options.listen +
+              HasSubstr("there was no progress for 2000 ms: worker " + options.listen +
                         " (it loads its weights: 1.0 of 3.0 GiB)"));
   SessionOptions patient = sessions;
   patient.start_deadline_ms = kSessionsPatienceMs;
@@ -143,7 +143,7 @@ TEST_F(WorkerSessionsTest, AStartSaysOfAWorkerThatLoadsHowFarItIsAndTakesItWhenI
   EXPECT_TRUE((*connected)->Ready());
 }
 
-TEST_F(WorkerSessionsTest, ALiveSocketIsNotStolen) {
+TEST_F(WorkerSessionsTest, ASocketInUseIsNotTakenOver) {
   const auto service = Serve(0, 1, Path("h"));
   Formula formula(0);
   EXPECT_THAT(worker::WorkerService::Start(
@@ -153,7 +153,7 @@ TEST_F(WorkerSessionsTest, ALiveSocketIsNotStolen) {
               HasSubstr("another process"));
 }
 
-// The sum of what it is asked, times one more than its slice.
+// Returns its input multiplied by the index of its slice plus 1.
 class Sums final : public LayerExecutor {
  public:
   explicit Sums(int slice) : factor_(static_cast<float>(slice + 1)) {}
@@ -170,7 +170,7 @@ struct Slice {
   int index = 0;
   int count = 2;
   bool by_expert = false;
-  std::string arithmetic = "--format=bf16";
+  std::string numeric_formats = "--format=bf16";
 };
 
 class SumWorkersTest : public ::testing::Test {
@@ -191,19 +191,20 @@ class SumWorkersTest : public ::testing::Test {
     return "unix:" + ::testing::TempDir() + "/status-" + std::to_string(getpid()) + "-" +
            std::to_string(place);
   }
-  // Instead of whoever serves there.
+  // Replaces the service at this address.
   void Serve(int place, const Slice& slice) {
     services_[place].reset();
     executors_.push_back(std::make_unique<Sums>(slice.index));
-    auto service = worker::WorkerService::Start(*executors_.back(), {.listen = Address(place),
-                                                                     .slice_by_expert = slice.by_expert,
-                                                                     .worker_index = slice.index,
-                                                                     .worker_count = slice.count,
-                                                                     .hidden_size = 4,
-                                                                     .num_experts = 2,
-                                                                     .experts_per_token = 1,
-                                                                     .description = "sums",
-                                                                     .arithmetic = slice.arithmetic});
+    auto service =
+        worker::WorkerService::Start(*executors_.back(), {.listen = Address(place),
+                                                          .slice_by_expert = slice.by_expert,
+                                                          .worker_index = slice.index,
+                                                          .worker_count = slice.count,
+                                                          .hidden_size = 4,
+                                                          .num_experts = 2,
+                                                          .experts_per_token = 1,
+                                                          .description = "sums",
+                                                          .numeric_formats = slice.numeric_formats});
     ASSERT_TRUE(service.ok()) << service.status();
     services_[place] = *std::move(service);
   }
@@ -221,7 +222,7 @@ class SumWorkersTest : public ::testing::Test {
     if (!status.ok()) return status;
     return out[0];
   }
-  // What is said of worker 0 once it is refused for these words.
+  // Waits until worker 0 is refused with these words, and returns its error.
   std::string Refused(const std::string& words = "expected") const {
     while (true) {
       const WorkerStatus worker = workers_->sessions().Workers()[0];
@@ -236,28 +237,29 @@ class SumWorkersTest : public ::testing::Test {
   std::unique_ptr<ExpertFanOut> workers_;
 };
 
-// In an answer nobody computes otherwise than before; between answers all of them may, and are asked for
-// anew.
-TEST_F(SumWorkersTest, OtherFormatsComeBetweenAnswersAndAreSaid) {
+// During an answer no worker with other numeric formats is accepted. Between answers all workers may change
+// them, and the change is reported.
+TEST_F(SumWorkersTest, OtherNumericFormatsAreAcceptedBetweenAnswersAndReported) {
   ASSERT_EQ(*Call(), 3.0f);
-  EXPECT_FALSE(workers_->TakeChange());
-  const Slice other{.index = 0, .arithmetic = "--format=int8"};
+  EXPECT_FALSE(workers_->ConsumeFormatChange());
+  const Slice other{.index = 0, .numeric_formats = "--format=int8"};
   Serve(0, other);
   EXPECT_THAT(Refused(), HasSubstr("expected --format=bf16"));
-  workers_->AnswersEnded();
-  Refused("expected --format=bf16 as worker " + Address(1) + " does or did");  // that one is up
-  Serve(1, {.index = 1, .arithmetic = "--format=int8"});
+  workers_->OnIdle();
+  Refused("expected --format=bf16 as worker " + Address(1) + " does or did");  // worker 1 is up
+  Serve(1, {.index = 1, .numeric_formats = "--format=int8"});
   ASSERT_TRUE(workers_->AwaitReady(kSessionsPatienceMs).ok());
-  EXPECT_TRUE(absl::IsUnavailable(Call().status())) << "nobody has asked for the change";
-  EXPECT_TRUE(workers_->TakeChange());
-  EXPECT_FALSE(workers_->TakeChange());
+  EXPECT_TRUE(absl::IsUnavailable(Call().status())) << "the change was not consumed yet";
+  EXPECT_TRUE(workers_->ConsumeFormatChange());
+  EXPECT_FALSE(workers_->ConsumeFormatChange());
   EXPECT_EQ(*Call(), 3.0f);
   Serve(0, {.index = 0});
   EXPECT_THAT(Refused(), HasSubstr("expected --format=int8"));
 }
 
-// Three times in a row a coordinator died of the first of these, and answered wrong text with the second.
-TEST_F(SumWorkersTest, WhoComesBackAsAnotherSliceIsNotUsedAndWhoComesBackRightIs) {
+// A coordinator once crashed because of the first of these slices, and answered wrong text because of the
+// second.
+TEST_F(SumWorkersTest, AWorkerThatComesBackAsAnotherSliceIsNotUsedUntilItIsRight) {
   ASSERT_EQ(*Call(), 3.0f);
   const std::pair<Slice, const char*> wrong[] = {
       {{.index = 1}, "it is slice 1 of 2, which worker"},
@@ -279,8 +281,9 @@ TEST_F(SumWorkersTest, WhoComesBackAsAnotherSliceIsNotUsedAndWhoComesBackRightIs
   }
 }
 
-// As after one half of an upgrade: whoever speaks another protocol is refused, and who speaks ours is taken.
-TEST_F(SumWorkersTest, WhoComesBackWithAnotherProtocolIsNotUsed) {
+// As in the middle of an upgrade: a worker with another protocol is refused, and one with the same is
+// accepted.
+TEST_F(SumWorkersTest, AWorkerThatComesBackWithAnotherProtocolIsNotUsed) {
   ASSERT_EQ(*Call(), 3.0f);
   for (const uint32_t protocol : {kProtocolVersion - 1, kProtocolVersion + 1}) {
     services_[0].reset();
@@ -298,9 +301,9 @@ TEST_F(SumWorkersTest, WhoComesBackWithAnotherProtocolIsNotUsed) {
 }
 
 // The waits between eight attempts are 5, 10, 20, ... 320 ms.
-TEST(WorkerSessionsStartTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
+TEST(WorkerSessionsStartTest, TheIntervalsOfAttemptsToConnectGrow) {
   LyingWorker liar(v1::SLICE_MODE_EXPERT);
-  liar.away = true;
+  liar.unavailable = true;
   liar.Listen();
   const auto begun = std::chrono::steady_clock::now();
   std::thread connects([&] {
@@ -312,7 +315,7 @@ TEST(WorkerSessionsStartTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
   });
   while (liar.handshakes < 8) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(5 * 127));
-  liar.away = false;
+  liar.unavailable = false;
   connects.join();
 }
 

@@ -1,5 +1,5 @@
-// What is known of the workers: when one that is away is asked again, which sessions a call gets, and when
-// another arithmetic may come.
+// The state of the workers: when to connect again to one that is down, which sessions a call gets, and when
+// other numeric formats are accepted.
 #include "coordinator/execution/transport/worker_table.h"
 
 #include "gmock/gmock.h"
@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A session that says who its worker is, and is never spoken to.
+// A session with an identity that is never used for communication.
 class SilentLink final : public WorkerLink {
  public:
   explicit SilentLink(WorkerIdentity identity) : identity_(std::move(identity)) {}
@@ -25,23 +25,23 @@ class SilentLink final : public WorkerLink {
 
  private:
   static absl::Status Unasked() {
-    ADD_FAILURE() << "the table speaks to a worker";
-    return absl::InternalError("nobody asks");
+    ADD_FAILURE() << "the table must not communicate with a worker";
+    return absl::InternalError("the table must not call this");
   }
   const WorkerIdentity identity_;
 };
 
-absl::StatusOr<std::shared_ptr<WorkerLink>> Slice(int index, std::string arithmetic = "bf16") {
-  return std::make_shared<SilentLink>(
-      WorkerIdentity{.worker_index = index, .worker_count = 2, .arithmetic = std::move(arithmetic)});
+absl::StatusOr<std::shared_ptr<WorkerLink>> Slice(int index, std::string numeric_formats = "bf16") {
+  return std::make_shared<SilentLink>(WorkerIdentity{
+      .worker_index = index, .worker_count = 2, .numeric_formats = std::move(numeric_formats)});
 }
 
 class WorkerTableTest : public ::testing::Test {
  protected:
-  // How long worker 0 is left alone from now on.
-  milliseconds Wait() const { return std::chrono::duration_cast<milliseconds>(*table_.AskAt(0) - now_); }
-  void Fail() { table_.Answered(0, absl::UnavailableError("nobody answers"), now_); }
-  // Worker 0's session; none is left out of a call.
+  // Returns the time until the next attempt to connect to worker 0.
+  milliseconds Wait() const { return std::chrono::duration_cast<milliseconds>(*table_.ConnectAt(0) - now_); }
+  void Fail() { table_.Answered(0, absl::UnavailableError("it does not answer"), now_); }
+  // Returns worker 0's session. REQUIRES: every worker has one.
   WorkerSession First() { return table_.ForCall().value()[0]; }
 
   Metrics metrics_{MetricOwner::kCoordinator};
@@ -49,27 +49,27 @@ class WorkerTableTest : public ::testing::Test {
   WorkerTable::Time now_ = std::chrono::steady_clock::now();
 };
 
-TEST_F(WorkerTableTest, AWorkerThatIsAwayIsAskedLessAndLessOften) {
-  EXPECT_LE(*table_.AskAt(0), now_) << "at once, the first time";
+TEST_F(WorkerTableTest, TheIntervalsOfAttemptsToConnectGrow) {
+  EXPECT_LE(*table_.ConnectAt(0), now_) << "the first attempt is made at once";
   for (const int expected : {5, 10, 20, 40, 80, 160, 320, 640, 1000, 1000}) {
     Fail();
     EXPECT_EQ(Wait().count(), expected);
-    now_ = *table_.AskAt(0);
+    now_ = *table_.ConnectAt(0);
   }
   EXPECT_THAT(table_.Missing(),
-              AllOf(HasSubstr("worker a (nobody answers)"), HasSubstr("worker b (not con")));
+              AllOf(HasSubstr("worker a (it does not answer)"), HasSubstr("worker b (not con")));
 }
 
-TEST_F(WorkerTableTest, ALoadThatMovesIsSeenAndOneThatStandsStillIsNot) {
+TEST_F(WorkerTableTest, OnlyALoadThatAdvancesCountsAsProgress) {
   const auto loads = [&](std::string moves) {
     absl::Status status = absl::UnavailableError("it loads its weights");
     status.SetPayload(kMovesOfLoad, absl::Cord(moves));
     table_.Answered(0, status, now_);
   };
   Fail();
-  EXPECT_EQ(table_.MovedAt(), std::nullopt) << "nobody has been seen";
+  EXPECT_EQ(table_.MovedAt(), std::nullopt) << "no worker has been seen yet";
   loads("0");
-  EXPECT_EQ(table_.MovedAt(), now_) << "it is there";
+  EXPECT_EQ(table_.MovedAt(), now_) << "a worker that loads was seen";
   const WorkerTable::Time before = now_;
   now_ += milliseconds(50);
   loads("0");
@@ -78,7 +78,7 @@ TEST_F(WorkerTableTest, ALoadThatMovesIsSeenAndOneThatStandsStillIsNot) {
   EXPECT_EQ(table_.MovedAt(), now_);
   now_ += milliseconds(50);
   loads("2");
-  EXPECT_EQ(table_.MovedAt(), now_) << "another process began anew";
+  EXPECT_EQ(table_.MovedAt(), now_) << "another process has begun to load";
   now_ += milliseconds(50);
   Fail();
   EXPECT_NE(table_.MovedAt(), now_);
@@ -86,29 +86,30 @@ TEST_F(WorkerTableTest, ALoadThatMovesIsSeenAndOneThatStandsStillIsNot) {
   EXPECT_EQ(table_.MovedAt(), now_) << "it is up";
 }
 
-TEST_F(WorkerTableTest, ASessionThatLastedMakesAWorkerAskedSoonAgain) {
+TEST_F(WorkerTableTest, AfterASessionThatLastedTheNextAttemptIsSoon) {
   table_.Answered(1, Slice(1), now_);
   for (int i = 0; i < 4; ++i) Fail();
   table_.Answered(0, Slice(0), now_);
-  EXPECT_EQ(table_.AskAt(0), std::nullopt) << "it has a session";
+  EXPECT_EQ(table_.ConnectAt(0), std::nullopt) << "it has a session";
   now_ += milliseconds(10);
-  EXPECT_TRUE(table_.Lose(First(), absl::UnavailableError("it is gone"), now_));
-  EXPECT_EQ(Wait().count(), 80) << "it did not last";
+  EXPECT_TRUE(table_.EndSession(First(), absl::UnavailableError("it is gone"), now_));
+  EXPECT_EQ(Wait().count(), 80) << "the session did not last";
   table_.Answered(0, Slice(0), now_);
   now_ += kRetryMax + milliseconds(1);
-  EXPECT_TRUE(table_.Lose(First(), absl::UnavailableError("it is gone"), now_));
-  EXPECT_EQ(Wait().count(), 5) << "it did";
+  EXPECT_TRUE(table_.EndSession(First(), absl::UnavailableError("it is gone"), now_));
+  EXPECT_EQ(Wait().count(), 5) << "the session lasted";
   EXPECT_EQ(metrics_.With(CounterId::kWorkerLost, {"a"}).Value(), 2);
 }
 
-TEST_F(WorkerTableTest, ASessionIsLostOnce) {
+TEST_F(WorkerTableTest, ASessionEndsOnce) {
   for (const int i : {0, 1}) table_.Answered(static_cast<size_t>(i), Slice(i), now_);
   EXPECT_EQ(metrics_.With(GaugeId::kWorkerUp, {"a"}).Value(), 1);
   const WorkerSession old = First();
-  EXPECT_TRUE(table_.Lose(old, absl::UnavailableError("it is gone"), now_));
-  EXPECT_FALSE(table_.Lose(old, absl::UnavailableError("seen by another thread"), now_));
+  EXPECT_TRUE(table_.EndSession(old, absl::UnavailableError("it is gone"), now_));
+  EXPECT_FALSE(table_.EndSession(old, absl::UnavailableError("seen by another thread"), now_));
   table_.Answered(0, Slice(0), now_);
-  EXPECT_FALSE(table_.Lose(old, absl::UnavailableError("seen late"), now_)) << "another session by now";
+  EXPECT_FALSE(table_.EndSession(old, absl::UnavailableError("seen late"), now_))
+      << "there is another session now";
   EXPECT_TRUE(table_.AllUp());
   EXPECT_EQ(metrics_.With(CounterId::kWorkerLost, {"a"}).Value(), 1);
 }
@@ -125,37 +126,39 @@ TEST_F(WorkerTableTest, ACallGetsAllSessionsInSliceOrderOrNone) {
     EXPECT_EQ((*sessions)[slice].worker, 1 - slice);
     EXPECT_EQ((*sessions)[slice].link->identity().worker_index, static_cast<int>(slice));
   }
-  EXPECT_TRUE(table_.MappedExperts().empty()) << "they share nothing";
+  EXPECT_TRUE(table_.MappedExperts().empty()) << "the workers do not share their weights";
 }
 
-TEST_F(WorkerTableTest, ARefusalIsNamedUntilTheWorkerFits) {
+TEST_F(WorkerTableTest, ARefusalIsReportedUntilTheWorkerFits) {
   table_.Answered(0, Slice(0), now_);
   table_.Answered(1, Slice(0), now_);
   EXPECT_THAT(table_.Refusal().ToString(), AllOf(HasSubstr("worker b"), HasSubstr("serves already")));
   EXPECT_TRUE(absl::IsFailedPrecondition(table_.Refusal()));
-  EXPECT_EQ(*table_.AskAt(1) - now_, kRefusedInterval);
-  table_.Answered(1, absl::UnavailableError("nobody answers"), now_);
-  EXPECT_TRUE(table_.Refusal().ok()) << "it is only away now";
+  EXPECT_EQ(*table_.ConnectAt(1) - now_, kRefusedInterval);
+  table_.Answered(1, absl::UnavailableError("it does not answer"), now_);
+  EXPECT_TRUE(table_.Refusal().ok()) << "the worker is only down now";
   table_.Answered(1, Slice(1), now_);
   EXPECT_TRUE(table_.AllUp());
 }
 
-// In an answer nobody computes otherwise than before; between answers all of them may, one after the other,
-// and the next call waits until somebody knows.
-TEST_F(WorkerTableTest, AnotherArithmeticComesBetweenAnswersAndIsTakenNoteOf) {
+// During an answer no worker with other numeric formats is accepted. Between answers all workers may change
+// them, one after another, and the next call fails until the change is consumed.
+TEST_F(WorkerTableTest, OtherNumericFormatsAreAcceptedBetweenAnswersAndMustBeConsumed) {
   for (const int i : {0, 1}) table_.Answered(static_cast<size_t>(i), Slice(i), now_);
   const auto sessions = table_.ForCall();
   ASSERT_TRUE(sessions.ok()) << sessions.status();
-  for (const WorkerSession& session : *sessions) table_.Lose(session, absl::UnavailableError("gone"), now_);
+  for (const WorkerSession& session : *sessions)
+    table_.EndSession(session, absl::UnavailableError("gone"), now_);
   table_.Answered(0, Slice(0, "int8"), now_);
   EXPECT_THAT(table_.Refusal().ToString(), HasSubstr("it computes with int8, expected bf16"));
-  table_.AnswersEnded();
+  table_.OnIdle();
   table_.Answered(0, Slice(0, "int8"), now_);
   table_.Answered(1, Slice(1, "int8"), now_);
   EXPECT_TRUE(table_.Refusal().ok()) << table_.Refusal();
-  EXPECT_THAT(table_.ForCall().status().ToString(), HasSubstr("compute otherwise than those before"));
-  EXPECT_TRUE(table_.TakeChange());
-  EXPECT_FALSE(table_.TakeChange());
+  EXPECT_THAT(table_.ForCall().status().ToString(),
+              HasSubstr("compute in other numeric formats than those before"));
+  EXPECT_TRUE(table_.ConsumeFormatChange());
+  EXPECT_FALSE(table_.ConsumeFormatChange());
   EXPECT_TRUE(table_.ForCall().ok());
 }
 

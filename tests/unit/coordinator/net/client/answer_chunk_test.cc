@@ -42,7 +42,7 @@ TEST(AnswerChunk, WholeAnswer) {
       "finish_reason":"tool_calls"}],"usage":{"prompt_tokens":7,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}})");
   EXPECT_EQ(whole.reasoning, "hm");
   ASSERT_EQ(whole.calls.size(), 2u);
-  EXPECT_EQ(whole.calls[1].index, 1) << "whole answers have no index";
+  EXPECT_EQ(whole.calls[1].index, 1) << "calls of a complete answer have no index";
   EXPECT_EQ(whole.calls[1].name, "g");
   ASSERT_TRUE(whole.usage.has_value());
   EXPECT_EQ(whole.usage->prompt_tokens, 7);
@@ -61,12 +61,12 @@ TEST(AnswerChunk, UsageWithAndWithoutChoices) {
 TEST(AnswerChunk, ErrorsInTheStream) {
   const auto error =
       ReadAnswerChunk(R"({"error":{"message":"worker 1 is gone","type":"x","param":null,"code":null}})");
-  EXPECT_EQ(error.status().message(), "the server gave up: worker 1 is gone");
+  EXPECT_EQ(error.status().message(), "the server ended the answer with an error: worker 1 is gone");
   EXPECT_EQ(ReadAnswerChunk(R"({"error":"Unauthorized"})").status().message(),
-            "the server gave up: Unauthorized");
+            "the server ended the answer with an error: Unauthorized");
 }
 
-TEST(AnswerChunk, OddShapesNeverBreakIt) {
+TEST(AnswerChunk, OddShapesAreNotFatal) {
   for (const char* text :
        {"", "nonsense", "[]", "1", "null", "{}", R"({"choices":7})", R"({"choices":null})"}) {
     EXPECT_EQ(ReadAnswerChunk(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
@@ -79,7 +79,7 @@ TEST(AnswerChunk, OddShapesNeverBreakIt) {
   }
 }
 
-TEST(HttpError, SaysWhatTheServerSaid) {
+TEST(HttpError, ContainsTheServersMessage) {
   EXPECT_EQ(HttpError(401, R"({"error":{"message":"wrong API key"}})").message(), "401: wrong API key");
   EXPECT_EQ(HttpError(400, R"({"object":"error","message":"too long"})").message(), "400: too long");
   EXPECT_EQ(HttpError(422, R"({"detail":[{"loc":["body"]}]})").message(), R"(422: [{"loc":["body"]}])");

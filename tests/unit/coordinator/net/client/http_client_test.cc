@@ -18,7 +18,7 @@ std::unique_ptr<HttpClient> ClientOf(const std::string& url, std::string_view ap
   return *std::move(client);
 }
 
-TEST(HttpClient, FetchesAndSaysWhoItIs) {
+TEST(HttpClient, FetchSendsItsHeaders) {
   CannedServer server(
       [](const CannedRequest& request) { return JsonReply(200, request.method + " " + request.body); });
   const auto client = ClientOf(server.url() + "/prefix/v1", "secret", {{"X-Tenant", "a"}});
@@ -34,7 +34,7 @@ TEST(HttpClient, FetchesAndSaysWhoItIs) {
   EXPECT_EQ("http://" + seen[0].Header("host"), server.url());
 }
 
-TEST(HttpClient, ErrorsOfTheServerAreItsOwnWords) {
+TEST(HttpClient, ErrorsContainTheServersMessage) {
   CannedServer server(
       [](const CannedRequest&) { return JsonReply(429, R"({"error":{"message":"the queue is full"}})"); });
   const auto client = ClientOf(server.url());
@@ -43,7 +43,7 @@ TEST(HttpClient, ErrorsOfTheServerAreItsOwnWords) {
   EXPECT_EQ(client->Fetch({.path = "/"})->status, 429);
 }
 
-TEST(HttpClient, NobodyThereIsSaidPlainly) {
+TEST(HttpClient, AMissingServerIsAClearError) {
   std::string url;
   {
     CannedServer gone([](const CannedRequest&) { return CannedReply{}; });
@@ -56,7 +56,7 @@ TEST(HttpClient, NobodyThereIsSaidPlainly) {
             absl::StatusCode::kUnavailable);
 }
 
-TEST(HttpClient, HeadersThatWouldSmuggleAreRefused) {
+TEST(HttpClient, HeadersThatCouldSmuggleRequestsAreRefused) {
   for (const HttpClient::Header& header :
        {HttpClient::Header{"X: y", "z"}, {"", "z"}, {"X", "a\r\nEvil: b"}, {"X y", "z"}}) {
     EXPECT_EQ(HttpClient::Create(*ParseUrl("127.0.0.1"), "", {header}).status().code(),
@@ -77,7 +77,7 @@ TEST(HttpClient, BrokenRepliesAreErrors) {
   }
 }
 
-// RFC 9110, 15.2: a client reads on after answers that are not the final one.
+// RFC 9110, 15.2: a client continues to read after answers that are not the final one.
 TEST(HttpClient, InterimAnswersComeBeforeTheFinalOne) {
   const std::string hints = "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n",
                     go_on = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -92,7 +92,7 @@ TEST(HttpClient, InterimAnswersComeBeforeTheFinalOne) {
   }
 }
 
-TEST(HttpClient, AServerOfInterimAnswersAloneIsGivenUp) {
+TEST(HttpClient, OnlyInterimAnswersAreAnError) {
   CannedServer server([](const CannedRequest&) {
     CannedReply reply;
     reply.pieces.resize(limits::kHttpInterimAnswersMax + 1, "HTTP/1.1 102 Processing\r\n\r\n");
@@ -105,7 +105,7 @@ TEST(HttpClient, AServerOfInterimAnswersAloneIsGivenUp) {
       << reply.status();
 }
 
-TEST(HttpClient, AnEndlessReplyIsGivenUp) {
+TEST(HttpClient, AnEndlessReplyIsAnError) {
   CannedServer server([](const CannedRequest&) {
     CannedReply reply{.pieces = {"HTTP/1.1 200 OK\r\n\r\n"}};
     reply.pieces.resize(limits::kClientReplyBytesMax / (4 << 20) + 3, std::string(4 << 20, 'x'));
@@ -115,7 +115,7 @@ TEST(HttpClient, AnEndlessReplyIsGivenUp) {
             absl::StatusCode::kResourceExhausted);
 }
 
-// What an exchange tells, in order.
+// The events of an exchange, in order.
 struct Told {
   std::string body;
   int status = 0, ends = 0;
@@ -136,7 +136,7 @@ struct Told {
   std::function<absl::Status()> on_body;
 };
 
-TEST(HttpClient, BodiesComeAsTheyAreWritten) {
+TEST(HttpClient, BodiesArriveAsTheyAreWritten) {
   CannedServer server([](const CannedRequest&) { return StreamReply({"one", "two"}, 20); });
   const auto client = ClientOf(server.url());
   boost::asio::io_context context;
@@ -149,7 +149,7 @@ TEST(HttpClient, BodiesComeAsTheyAreWritten) {
   client->Send(context, {.path = "/"}, told.Events());
   context.run();
   EXPECT_EQ(told.body, "data: one\n\ndata: two\n\ndata: [DONE]\n\n");
-  EXPECT_GE(sizes.size(), 2u) << "not gathered until the end";
+  EXPECT_GE(sizes.size(), 2u) << "the body is not collected until its end";
   EXPECT_EQ(told.ends, 1);
   EXPECT_TRUE(told.end.ok()) << told.end;
 }
@@ -173,7 +173,7 @@ TEST(HttpClient, CancelClosesTheConnection) {
   context.run();
   EXPECT_EQ(told.end.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(told.ends, 1);
-  exchange->Cancel();  // once more does nothing
+  exchange->Cancel();  // a second call has no effect
   while (server.hung_up() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -203,7 +203,7 @@ TEST(HttpClient, ACallHasItsOwnMethodAndHeadersAndSeesThoseOfTheReply) {
             headers.end());
 }
 
-TEST(HttpClient, NobodyConnectedWhereNobodyIs) {
+TEST(HttpClient, OnConnectedIsNotCalledWithoutAServer) {
   std::string url;
   {
     CannedServer gone([](const CannedRequest&) { return CannedReply{}; });
@@ -233,7 +233,7 @@ TEST(HttpClient, APausedReplyWaitsAndMayBeCancelled) {
     exchange = client->Send(context, {.path = "/"}, told.Events());
     size_t pauses = 0;
     while (told.ends == 0) {
-      context.run();  // nothing is left to do: it is paused
+      context.run();  // returns because the exchange is paused and nothing else is to do
       context.restart();
       if (told.ends > 0) break;
       ++pauses;
@@ -246,7 +246,7 @@ TEST(HttpClient, APausedReplyWaitsAndMayBeCancelled) {
   }
 }
 
-TEST(HttpClient, TheReadersErrorEndsIt) {
+TEST(HttpClient, AnErrorOfOnBodyEndsTheExchange) {
   CannedServer server([](const CannedRequest&) { return StreamReply({"one", "two", "three"}, 5); });
   const auto client = ClientOf(server.url());
   boost::asio::io_context context;
@@ -258,7 +258,7 @@ TEST(HttpClient, TheReadersErrorEndsIt) {
   EXPECT_EQ(told.ends, 1);
 }
 
-TEST(HttpClient, TlsWithACertificateItTrusts) {
+TEST(HttpClient, TlsWithATrustedCertificate) {
   CannedServer server([](const CannedRequest&) { return JsonReply(200, "over TLS"); }, "localhost");
   const auto distrusted = ClientOf(server.url())->Fetch({.path = "/"});
   EXPECT_EQ(distrusted.status().code(), absl::StatusCode::kUnavailable);

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Type and data of each event, "type|data"; `cut(i)` bytes at a time.
+// Type and data of each event, "type|data", if the text is read in pieces of `cut(i)` bytes.
 std::vector<std::string> ReadEvents(std::string_view bytes, const std::function<size_t()>& cut) {
   std::vector<std::string> events;
   SseReader reader([&](const SseEvent& event) { events.push_back(event.type + "|" + event.data); });
@@ -29,13 +29,13 @@ std::vector<std::string> ReadEvents(std::string_view bytes) {
   return ReadEvents(bytes, [] { return size_t{1} << 20; });
 }
 
-TEST(SseReader, EventsOfTheStandard) {
+TEST(SseReader, ExamplesOfTheStandard) {
   EXPECT_THAT(ReadEvents("data: one\n\ndata: two\n\n"), ElementsAre("message|one", "message|two"));
   EXPECT_THAT(ReadEvents("data: a\ndata: b\ndata:\ndata\n\n"), ElementsAre("message|a\nb\n\n"));
   EXPECT_THAT(ReadEvents("data:none\ndata:  two\n\n"), ElementsAre("message|none\n two"));
   EXPECT_THAT(ReadEvents(": a comment\nevent: add\nid: 7\nretry: 9\nunknown: x\ndata: y\n\n"),
               ElementsAre("add|y"));
-  EXPECT_THAT(ReadEvents("event: lost\n\ndata: x\n\n"), ElementsAre("message|x")) << "no data: no event";
+  EXPECT_THAT(ReadEvents("event: lost\n\ndata: x\n\n"), ElementsAre("message|x")) << "an event needs data";
   EXPECT_THAT(ReadEvents("data\n\n"), ElementsAre("message|"));
   EXPECT_THAT(ReadEvents("\xef\xbb\xbf"
                          "data: x\n\n"),
@@ -43,18 +43,18 @@ TEST(SseReader, EventsOfTheStandard) {
   EXPECT_THAT(ReadEvents("data: x\n\n\n\n"), ElementsAre("message|x"));
 }
 
-TEST(SseReader, EveryLineEnd) {
+TEST(SseReader, AllLineEnds) {
   EXPECT_THAT(ReadEvents("data: a\r\rdata: b\r\n\r\ndata: c\n\r\n"),
               ElementsAre("message|a", "message|b", "message|c"));
-  EXPECT_THAT(ReadEvents("data: a\r\ndata: b\r\n\r\n"), ElementsAre("message|a\nb")) << "CR LF is one end";
+  EXPECT_THAT(ReadEvents("data: a\r\ndata: b\r\n\r\n"), ElementsAre("message|a\nb")) << "CR LF ends one line";
 }
 
-TEST(SseReader, WhatTheEndCutsOffIsNoEvent) {
+TEST(SseReader, AnIncompleteEventAtTheEndIsDropped) {
   EXPECT_THAT(ReadEvents("data: a\n\ndata: b\n"), ElementsAre("message|a"));
   EXPECT_THAT(ReadEvents("data: a"), ElementsAre());
 }
 
-TEST(SseReader, AnyCuttingGivesTheSameEvents) {
+TEST(SseReader, PiecesOfAnySizeGiveTheSameEvents) {
   const std::string alphabet[] = {"data: ", "data", ":", "event: e", "\n",           "\r",
                                   "\r\n",   "\n\n", "x", " ",        "\xef\xbb\xbf", "{\"a\"}"};
   std::mt19937 random(3);

@@ -33,7 +33,7 @@ TEST(Url, ReadsWhatPeopleWrite) {
   }
 }
 
-TEST(Url, RefusesTheRestAndNamesIt) {
+TEST(Url, RefusesOtherTextsAndNamesThem) {
   for (const char* text :
        {"", "http://", "ftp://host", "http://host:0", "http://host:65536", "http://host:x", "http://:80",
         "http://user@host", "http://host/?q=1", "http://host/#x", "http://ho st", "http://[::1",

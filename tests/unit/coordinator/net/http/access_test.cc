@@ -1,4 +1,4 @@
-// Keys, where they come from, and how many requests one may have.
+// API keys, where they come from, and how many requests a key may have.
 #include "coordinator/net/http/access.h"
 
 #include <filesystem>
@@ -21,13 +21,13 @@ absl::StatusCode CodeOf(Access& access, const HttpRequest& request) {
   return access.Enter(request).status().code();
 }
 
-TEST(AccessTest, WithoutKeysEverybodyMay) {
+TEST(AccessTest, WithoutKeysEverybodyMayEnter) {
   auto access = *Access::Create({});
   EXPECT_EQ(CodeOf(*access, {}), absl::StatusCode::kOk);
   EXPECT_EQ(CodeOf(*access, With("authorization", "Bearer whatever")), absl::StatusCode::kOk);
 }
 
-TEST(AccessTest, AKeyIsBroughtInEitherWayAndWhole) {
+TEST(AccessTest, AKeyMayComeInEitherHeaderAndMustBeComplete) {
   auto access = *Access::Create({.keys = {"alpha", "beta"}});
   for (const char* key : {"alpha", "beta"}) {
     EXPECT_EQ(CodeOf(*access, With("authorization", std::string("Bearer ") + key)), absl::StatusCode::kOk);
@@ -41,7 +41,7 @@ TEST(AccessTest, AKeyIsBroughtInEitherWayAndWhole) {
   EXPECT_EQ(CodeOf(*access, {}), absl::StatusCode::kUnauthenticated);
 }
 
-TEST(AccessTest, ARequestsPlaceIsGivenBack) {
+TEST(AccessTest, ARequestsSlotIsFreed) {
   auto access = *Access::Create({.keys = {"a", "b"}, .requests_per_key_max = 2});
   const HttpRequest a = With("x-api-key", "a"), b = With("x-api-key", "b");
   auto first = access->Enter(a), second = access->Enter(a);
@@ -55,7 +55,7 @@ TEST(AccessTest, ARequestsPlaceIsGivenBack) {
   EXPECT_EQ(CodeOf(*access, a), absl::StatusCode::kOk);
 }
 
-TEST(AccessTest, AKeyIsKnownByItsNumberAndNameAlone) {
+TEST(AccessTest, AKeyIsKnownOnlyByItsNumberAndName) {
   auto open = *Access::Create({});
   const Caller anybody = (*open->Enter(With("x-api-key", "whatever")))->caller();
   EXPECT_TRUE(anybody.tenant == 0 && anybody.admin && anybody.name.empty());
@@ -69,16 +69,17 @@ TEST(AccessTest, AKeyIsKnownByItsNumberAndNameAlone) {
   EXPECT_TRUE(caller("root").admin);
 }
 
-// `wrong`: what the sentence has besides the flag.
+// `wrong`: the rest of the message after the flag.
 void ExpectRefused(AccessOptions options, const std::string& flag, const std::string& wrong) {
   const absl::Status status = Access::Create(std::move(options)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(std::string(status.message()).find(flag), std::string::npos) << status;
   EXPECT_NE(std::string(status.message()).find(wrong), std::string::npos) << status;
-  EXPECT_EQ(std::string(status.message()).find("sesame"), std::string::npos) << "a key is shown: " << status;
+  EXPECT_EQ(std::string(status.message()).find("sesame"), std::string::npos)
+      << "the message shows a key: " << status;
 }
 
-TEST(AccessTest, KeysThatNobodyCouldMeanAreRefused) {
+TEST(AccessTest, UnusableKeysAreRefused) {
   for (const char* key : {"", " ", "sesame ", "sesame open", "s\xc3\xa9same"})
     ExpectRefused({.keys = {"good", key}}, "--api-key", "empty");
   ExpectRefused({.keys = {"good"}, .admin_keys = {""}}, "--admin-api-key", "empty");
@@ -96,7 +97,7 @@ class KeyFileTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
   void Write(const std::string& text) {
     std::ofstream(file()) << text;
-    // Two writes within a tick of the clock are one to a watcher.
+    // Two writes within one tick of the clock look like one to a watcher.
     std::filesystem::last_write_time(
         file(), std::filesystem::file_time_type::clock::now() + std::chrono::seconds(++writes_));
   }
@@ -124,23 +125,24 @@ TEST_F(KeyFileTest, KeysOfAFileAreReadAgainWhenItChanges) {
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "one")), absl::StatusCode::kUnauthenticated);
 }
 
-// Whether such an answer comes: the file is looked at once a second.
+// Waits until Enter returns this code: files are checked once a second.
 bool AnswerBecomes(Access& access, const char* key, absl::StatusCode code) {
   return Becomes([&] { return CodeOf(access, With("x-api-key", key)) == code; });
 }
 
-TEST_F(KeyFileTest, AFileThatIsEmptiedTakesItsKeysAway) {
+TEST_F(KeyFileTest, AnEmptiedFileRevokesItsKeys) {
   Write("one\n");
   auto access = *Access::Create({.key_file = file()});
   Write("# nobody\n");
   EXPECT_TRUE(AnswerBecomes(*access, "one", absl::StatusCode::kUnauthenticated));
-  EXPECT_EQ(CodeOf(*access, {}), absl::StatusCode::kUnauthenticated) << "no key is not an open door";
+  EXPECT_EQ(CodeOf(*access, {}), absl::StatusCode::kUnauthenticated)
+      << "without keys nobody may use the server";
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "")), absl::StatusCode::kUnauthenticated);
   Write("two\n");
   EXPECT_TRUE(AnswerBecomes(*access, "two", absl::StatusCode::kOk));
 }
 
-TEST_F(KeyFileTest, AFileThatIsBrokenOrGoneLeavesTheLastKeys) {
+TEST_F(KeyFileTest, AMalformedOrMissingFileKeepsTheLastKeys) {
   Write("one\n");
   const std::filesystem::path admins = folder_ / "admins";
   std::ofstream(admins) << "root\n";
@@ -149,7 +151,7 @@ TEST_F(KeyFileTest, AFileThatIsBrokenOrGoneLeavesTheLastKeys) {
   std::ofstream(admins) << "root\nfurther\n";
   std::filesystem::last_write_time(admins,
                                    std::filesystem::file_time_type::clock::now() + std::chrono::seconds(100));
-  EXPECT_TRUE(AnswerBecomes(*access, "further", absl::StatusCode::kOk)) << "both have been looked at";
+  EXPECT_TRUE(AnswerBecomes(*access, "further", absl::StatusCode::kOk)) << "both files have been read";
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "one")), absl::StatusCode::kOk);
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kUnauthenticated);
   std::filesystem::remove(file());
@@ -160,26 +162,26 @@ TEST_F(KeyFileTest, AFileThatIsBrokenOrGoneLeavesTheLastKeys) {
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "one")), absl::StatusCode::kOk);
 }
 
-TEST(AccessTest, ARequestOfManySequencesIsAsManyRequests) {
+TEST(AccessTest, ARequestWithSeveralSequencesCountsAsSeveral) {
   auto access = *Access::Create({.keys = {"a", "b"}, .requests_per_key_max = 4});
   const auto enter = [&](const char* key) { return access->Enter(With("x-api-key", key)); };
   auto many = *enter("a");
   EXPECT_TRUE(many->Widen(3));
-  EXPECT_TRUE(many->Widen(2)) << "no fewer than before";
+  EXPECT_TRUE(many->Widen(2)) << "the number may stay the same";
   auto other = *enter("a");
   EXPECT_FALSE(other->Widen(2));
   EXPECT_TRUE(other->Widen(1));
   EXPECT_FALSE(enter("a").ok());
-  EXPECT_TRUE(enter("b").ok()) << "another key's";
+  EXPECT_TRUE(enter("b").ok()) << "another key's request";
   many.reset();
   EXPECT_TRUE(other->Widen(4));
   EXPECT_FALSE(enter("a").ok());
-  EXPECT_TRUE(other->Widen(128)) << "alone it may have all, or it could never be answered";
+  EXPECT_TRUE(other->Widen(128)) << "a large request may run alone, otherwise it could never be answered";
   other.reset();
   EXPECT_TRUE(enter("a").ok());
 }
 
-TEST_F(KeyFileTest, AKeyKeepsItsNumberAndNobodyGetsAnothers) {
+TEST_F(KeyFileTest, AKeyKeepsItsNumberWhichIsNeverReused) {
   Write("one name=team-a weight=3  # a comment\ntwo\n");
   auto access = *Access::Create({.key_file = file()});
   const auto caller = [&](const char* key) { return (*access->Enter(With("x-api-key", key)))->caller(); };
@@ -195,7 +197,7 @@ TEST_F(KeyFileTest, AKeyKeepsItsNumberAndNobodyGetsAnothers) {
   EXPECT_GT(caller("three").tenant, two.tenant);
 }
 
-TEST_F(KeyFileTest, AKeyMovesFromOneFileToTheOtherInWhicheverOrderTheyAreWritten) {
+TEST_F(KeyFileTest, AKeyMovesBetweenFilesInAnyOrderOfWriting) {
   const std::filesystem::path admins = folder_ / "admins";
   const auto write_admins = [&](const std::string& text) { std::ofstream(admins) << text; };
   Write("one\ntwo\n");
@@ -203,30 +205,30 @@ TEST_F(KeyFileTest, AKeyMovesFromOneFileToTheOtherInWhicheverOrderTheyAreWritten
   auto access = *Access::Create({.key_file = file(), .admin_key_file = admins});
   const auto caller = [&](const char* key) { return (*access->Enter(With("x-api-key", key)))->caller(); };
   const int boss = caller("boss").tenant;
-  Write("one\nboss\nthree\n");  // it is in both: refused, and tried again
+  Write("one\nboss\nthree\n");  // the key is in both files: refused, and tried again later
   std::this_thread::sleep_for(std::chrono::milliseconds(1'100));
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kOk);
   write_admins("chief\n");
   ASSERT_TRUE(AnswerBecomes(*access, "three", absl::StatusCode::kOk))
-      << "what was refused before is taken now";
+      << "the file that was refused before is accepted now";
   EXPECT_EQ(CodeOf(*access, With("x-api-key", "two")), absl::StatusCode::kUnauthenticated);
   EXPECT_FALSE(caller("boss").admin);
   EXPECT_EQ(caller("boss").tenant, boss);
 }
 
-TEST_F(KeyFileTest, AKeyThatWasAwayForAMomentKeepsItsNumber) {
+TEST_F(KeyFileTest, ATemporarilyMissingKeyKeepsItsNumber) {
   Write("one\ntwo\n");
   auto access = *Access::Create({.key_file = file()});
   const auto number = [&] { return (*access->Enter(With("x-api-key", "two")))->caller().tenant; };
   const int before = number();
-  Write("");  // as who writes a file finds it first
+  Write("");  // programs that write a file often truncate it first
   ASSERT_TRUE(AnswerBecomes(*access, "two", absl::StatusCode::kUnauthenticated));
   Write("two\none\n");
   ASSERT_TRUE(AnswerBecomes(*access, "two", absl::StatusCode::kOk));
   EXPECT_EQ(number(), before);
 }
 
-TEST_F(KeyFileTest, LinesThatSaySomethingElseAreRefusedWithTheirNumber) {
+TEST_F(KeyFileTest, MalformedLinesAreRefusedWithTheirNumber) {
   for (const char* words :
        {"weight=0", "weight=1001", "weight=-1", "weight=", "weight=1.5", "name=", "name=a/b", "name=a,b",
         "admin", "sesame2", "name=a name=b", "name=a weight=2 name=a", "weight=2 weight=2"}) {
@@ -236,8 +238,8 @@ TEST_F(KeyFileTest, LinesThatSaySomethingElseAreRefusedWithTheirNumber) {
   Write("a name=team\nb name=team\n");
   ExpectRefused({.key_file = file()}, "--api-key-file", "the name team");
   Write("a name=key-2\nb\n");
-  ExpectRefused({.key_file = file()},
-                "--api-key-file: ", "line 1: a word behind the key is a name that only keys without one get");
+  ExpectRefused({.key_file = file()}, "--api-key-file: ",
+                "line 1: a word after the key has a name that is reserved for keys without one");
   Write("sesame\n");
   ExpectRefused({.keys = {"sesame"}, .key_file = file()}, "--api-key and --api-key-file: ", "twice");
 }

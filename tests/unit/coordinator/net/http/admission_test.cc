@@ -1,4 +1,4 @@
-// What a request's head alone decides, without a connection around it.
+// What is decided from a request's head alone, without a connection.
 #include "coordinator/net/http/admission.h"
 
 #include "gmock/gmock.h"
@@ -51,7 +51,7 @@ class AdmissionTest : public ::testing::Test {
   Admission admission_{parts_, /*spare=*/false};
 };
 
-TEST_F(AdmissionTest, WhoIsLetInIsKnownAndHasAPlaceUntilItLeaves) {
+TEST_F(AdmissionTest, AnAdmittedRequestHasItsCallerAndASlotUntilItLeaves) {
   admission_.Begin();
   EXPECT_EQ(admission_.route(), nullptr);
   const auto exchange = Asking("POST", "/ask/me");
@@ -59,31 +59,31 @@ TEST_F(AdmissionTest, WhoIsLetInIsKnownAndHasAPlaceUntilItLeaves) {
   EXPECT_EQ(admission_.route()->pattern, "/ask/{}");
   EXPECT_THAT(exchange->request().captures, ::testing::ElementsAre("me"));
   EXPECT_GT(exchange->request().caller.tenant, 0);
-  EXPECT_NE(admission_.place(), nullptr);
+  EXPECT_NE(admission_.slot(), nullptr);
   Admission other(parts_, false);
-  EXPECT_EQ(StatusOf(Enter(other, "POST", "/ask/me")), 429) << "the key's only place is taken";
+  EXPECT_EQ(StatusOf(Enter(other, "POST", "/ask/me")), 429) << "the key's only slot is taken";
   admission_.Leave();
-  EXPECT_EQ(admission_.place(), nullptr);
+  EXPECT_EQ(admission_.slot(), nullptr);
   EXPECT_EQ(StatusOf(Enter(other, "POST", "/ask/me")), 0);
 }
 
-TEST_F(AdmissionTest, WhatIsNotThereIsRefusedAndMethodsAreNamed) {
+TEST_F(AdmissionTest, UnknownPathsAreRefusedAndMethodsAreNamed) {
   EXPECT_EQ(StatusOf(Enter(admission_, "GET", "/nowhere")), 404);
   const auto refusal = Enter(admission_, "GET", "/ask/me");
   ASSERT_EQ(StatusOf(refusal), 405);
   EXPECT_THAT(refusal->headers, ::testing::ElementsAre(::testing::Pair("Allow", HasSubstr("POST"))));
   EXPECT_EQ(admission_.route(), nullptr);
-  EXPECT_EQ(StatusOf(Enter(admission_, "HEAD", "/health")), 0) << "it asks for what GET would say";
+  EXPECT_EQ(StatusOf(Enter(admission_, "HEAD", "/health")), 0) << "HEAD uses the route of GET";
 }
 
-TEST_F(AdmissionTest, ASpareConnectionAsksWhatNeedsNoKey) {
+TEST_F(AdmissionTest, ASpareConnectionMayUseOnlyOpenRoutes) {
   Admission spare(parts_, /*spare=*/true);
   EXPECT_EQ(StatusOf(Enter(spare, "GET", "/health", "")), 0);
-  EXPECT_EQ(spare.place(), nullptr);
+  EXPECT_EQ(spare.slot(), nullptr);
   const auto refusal = Enter(spare, "POST", "/ask/me");
   ASSERT_EQ(StatusOf(refusal), 503);
   EXPECT_THAT(refusal->body, HasSubstr("7 connections"));
-  EXPECT_EQ(spare.place(), nullptr);
+  EXPECT_EQ(spare.slot(), nullptr);
 }
 
 TEST_F(AdmissionTest, RefusalsHaveTheShapeOfTheirRoute) {
@@ -94,16 +94,16 @@ TEST_F(AdmissionTest, RefusalsHaveTheShapeOfTheirRoute) {
   EXPECT_EQ(admission_.ReplyOf({.message = "x"}).body, ApiError{.message = "x"}.ToJson(ErrorShape::kOpenAi));
 }
 
-TEST_F(AdmissionTest, BodiesThatCannotBeReadAreRefusedUnread) {
+TEST_F(AdmissionTest, BodiesThatAreTooLargeAreRefusedUnread) {
   const auto large = Enter(admission_, "POST", "/ask/me", "k", 101);
   ASSERT_EQ(StatusOf(large), 413);
   EXPECT_THAT(large->body, HasSubstr("larger than the 100 bytes"));
   EXPECT_EQ(StatusOf(Enter(admission_, "POST", "/ask/me", "k", 61)), 503)
-      << "all bodies have 60 bytes together";
+      << "all bodies together may have 60 bytes";
   EXPECT_EQ(StatusOf(Enter(admission_, "POST", "/ask/me", "k", 30)), 0);
 }
 
-TEST_F(AdmissionTest, BodiesAreJsonAsItIs) {
+TEST_F(AdmissionTest, BodiesAreUncompressedJson) {
   const auto status = [&](std::pair<std::string, std::string> field, AnnouncedBody body = {.chunked = true}) {
     const auto exchange = Asking("POST", "/ask/me");
     exchange->incoming().headers.push_back(std::move(field));
@@ -127,7 +127,7 @@ TEST_F(AdmissionTest, BodiesAreJsonAsItIs) {
               ::testing::ElementsAre(::testing::Pair("Accept-Encoding", "identity")));
 }
 
-TEST_F(AdmissionTest, PagesOfOthersGetWhatAnybodyGetsAndNoWork) {
+TEST_F(AdmissionTest, ForeignPagesMayUseOnlyOpenRoutes) {
   const auto status = [&](const char* method, const char* path) {
     const auto exchange = Asking(method, path);
     exchange->incoming().headers.emplace_back("origin", "https://evil.example");
@@ -137,7 +137,7 @@ TEST_F(AdmissionTest, PagesOfOthersGetWhatAnybodyGetsAndNoWork) {
   };
   EXPECT_EQ(status("POST", "/ask/me"), 403);
   EXPECT_EQ(status("GET", "/health"), 0);
-  EXPECT_EQ(admission_.place(), nullptr);
+  EXPECT_EQ(admission_.slot(), nullptr);
   EXPECT_EQ(status("OPTIONS", "/ask/me"), 204);
 }
 

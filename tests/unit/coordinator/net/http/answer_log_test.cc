@@ -1,4 +1,4 @@
-// What is said of each answer, and that probes which go well say nothing.
+// The line of the log for each answer, and that successful probes write none.
 #include "coordinator/net/http/answer_log.h"
 
 #include "common/observe/logging.h"
@@ -26,7 +26,7 @@ class AnswerLogTest : public ::testing::Test {
   const Route chat_{.method = "POST", .pattern = "/chat"};
 };
 
-TEST_F(AnswerLogTest, AnswersAreSaidAndCounted) {
+TEST_F(AnswerLogTest, AnswersAreLoggedAndCounted) {
   EXPECT_THAT(Say(&chat_, 200), HasSubstr("path=/asked status=200 ms=1.5 tokens=7"));
   EXPECT_THAT(Say(&chat_, 200), Not(HasSubstr("failure")));
   EXPECT_THAT(Say(&chat_, 200, "it broke off"), HasSubstr("failure=it broke off"));
@@ -35,12 +35,12 @@ TEST_F(AnswerLogTest, AnswersAreSaidAndCounted) {
   EXPECT_THAT(metrics_.Serialise(), HasSubstr("{path=\"none\",status=\"404\"} 1"));
 }
 
-TEST_F(AnswerLogTest, ProbesAreSaidWhereTheirAnswerChanges) {
+TEST_F(AnswerLogTest, ProbesAreLoggedWhenTheirStatusChanges) {
   EXPECT_EQ(Say(&probe_, 200), "");
   EXPECT_THAT(Say(&probe_, 503), HasSubstr("status=503"));
   EXPECT_EQ(Say(&probe_, 503), "");
   EXPECT_THAT(Say(&probe_, 200), HasSubstr("status=200"));
-  EXPECT_EQ(Say(&probe_, 304), "") << "it is known, which is no news";
+  EXPECT_EQ(Say(&probe_, 304), "") << "304 counts as the usual status";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// OpenAI's error object: all four fields always, valid JSON whatever the message quotes, and the HTTP status
-// of each kind of failure.
+// OpenAI's error object always has all four fields and is valid JSON for any message; each kind of failure
+// has its HTTP status.
 #include "coordinator/net/http/api_error.h"
 
 #include "gtest/gtest.h"
@@ -28,9 +28,9 @@ TEST(ApiErrorTest, AllFourFieldsAreAlwaysThere) {
   EXPECT_EQ(Inner(full).at("code"), "some_code");
 }
 
-TEST(ApiErrorTest, WhatTheMessageQuotesCannotBreakTheJson) {
+TEST(ApiErrorTest, QuotedTextCannotBreakTheJson) {
   EXPECT_EQ(Inner(BadRequest("p", "say \"no\"\\\n")).at("message"), "say \"no\"\\\n");
-  // A quotation cut in the middle of a character.
+  // The quoted text ends in the middle of a character.
   EXPECT_EQ(Inner(BadRequest("p", "caf\xc3")).at("message"), "caf\xef\xbf\xbd");
 }
 
@@ -39,7 +39,7 @@ TEST(ApiErrorTest, StatusesBecomeHttpStatuses) {
     absl::Status status;
     int http;
     const char* type;
-    const char* code;  // nullptr: null
+    const char* code;  // nullptr if the code is null
   };
   for (const Case& c : {Case{absl::UnauthenticatedError("m"), 401, "authentication_error", "invalid_api_key"},
                         Case{absl::ResourceExhaustedError("m"), 429, "rate_limit_error", "queue_full"},
@@ -50,7 +50,7 @@ TEST(ApiErrorTest, StatusesBecomeHttpStatuses) {
     const ApiError error = FromStatus(c.status);
     EXPECT_EQ(error.http_status, c.http) << c.status;
     const nlohmann::json inner = Inner(error);
-    EXPECT_EQ(inner.at("message"), "m") << "without the name of the code";
+    EXPECT_EQ(inner.at("message"), "m") << "the message does not contain the name of the code";
     EXPECT_EQ(inner.at("type"), c.type) << c.status;
     EXPECT_EQ(inner.at("code"), c.code == nullptr ? nlohmann::json() : nlohmann::json(c.code)) << c.status;
   }

@@ -1,4 +1,4 @@
-// Names of servers: which are some, which lead to this host, and which no name server has a say in.
+// Names of servers: which are valid, which mean this host, and which no name server resolves.
 #include "coordinator/net/http/authority.h"
 
 #include "gtest/gtest.h"
@@ -6,7 +6,7 @@
 namespace numoe::net {
 namespace {
 
-TEST(AuthorityTest, HostAndPortAreTakenApart) {
+TEST(AuthorityTest, HostAndPortAreSeparated) {
   const auto read = [](const char* text) {
     const auto authority = ReadAuthority(text);
     return authority ? authority->host + "|" + authority->port : "none";

@@ -1,5 +1,5 @@
-// What a connection costs the server, and how it ends: clients that do not read, send ahead, vanish, have no
-// key, or are too many, over real sockets.
+// What a connection costs the server, and how it ends, over real sockets: clients that do not read, send in
+// advance, vanish, have no key, or are too many.
 #include "coordinator/net/http/connection.h"
 
 #include <atomic>
@@ -52,7 +52,7 @@ class ConnectionTest : public HttpServerTest {
     add(
         "GET", "/open", [](const std::shared_ptr<Exchange>& e) { e->Reply({.body = "open"}); }, true);
     add(
-        "GET", "/large",  // more than sockets hold
+        "GET", "/large",  // more than the sockets' buffers hold
         [this](const std::shared_ptr<Exchange>& e) {
           e->Reply({.body = std::string(32 << 20, '#')});
           ++large_;
@@ -69,13 +69,13 @@ class ConnectionTest : public HttpServerTest {
         false);
   }
 
-  // Never more than a piece that the client has not taken.
+  // Never more than one piece that the client has not read.
   static void SendOn(const std::shared_ptr<Exchange>& e) {
     e->Send(std::string(64 << 10, '#'));
     e->OnSent([e] { SendOn(e); });
   }
 
-  // What comes until `end` does, or until the server closes.
+  // Everything up to and including `end`, or until the server closes.
   template <typename Stream>
   static std::string Read(Stream& stream, const std::string& end) {
     std::string text;
@@ -99,10 +99,10 @@ TEST_F(ConnectionTest, AClientThatDoesNotReadIsCutOffAndItsAnswerEnds) {
   EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
   EXPECT_TRUE(server_->Finish(60'000));
   EXPECT_THAT(metrics_.Serialise(), HasSubstr("numoe_http_answers_cut_total 1\n"));
-  EXPECT_EQ(gone_, 1) << "told once";
+  EXPECT_EQ(gone_, 1) << "OnGone is called once";
 }
 
-TEST_F(ConnectionTest, AClientThatSentAheadAndLeftIsNoticed) {
+TEST_F(ConnectionTest, AClientThatSentInAdvanceAndLeftIsNoticed) {
   Start();
   auto socket = std::make_unique<tcp::socket>(Connect());
   asio::write(*socket, asio::buffer(Head("GET /wait") + "G"));
@@ -113,7 +113,7 @@ TEST_F(ConnectionTest, AClientThatSentAheadAndLeftIsNoticed) {
   EXPECT_THAT(metrics_.Serialise(), HasSubstr("numoe_http_answers_cut_total 0\n"));
 }
 
-TEST_F(ConnectionTest, WhatWasSentAheadIsTheNextRequest) {
+TEST_F(ConnectionTest, BytesSentInAdvanceAreTheNextRequest) {
   Start();
   tcp::socket socket = Connect();
   const std::string next = Post("12345");
@@ -127,7 +127,7 @@ TEST_F(ConnectionTest, WhatWasSentAheadIsTheNextRequest) {
   EXPECT_EQ(gone_, 0);
 }
 
-TEST_F(ConnectionTest, WhatWasSentAheadIsTheNextRequestOverTlsToo) {
+TEST_F(ConnectionTest, BytesSentInAdvanceAreTheNextRequestOverTlsToo) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "numoe_connection_test";
   std::filesystem::create_directories(folder);
   const TestAuthority authority("ca");
@@ -151,7 +151,7 @@ TEST_F(ConnectionTest, WhatWasSentAheadIsTheNextRequestOverTlsToo) {
 }
 
 // Bytes that wait unread would hide whether the client is still there.
-TEST_F(ConnectionTest, MoreThanARequestAheadEndsTheConnection) {
+TEST_F(ConnectionTest, TooManyBytesInAdvanceEndTheConnection) {
   Start();
   tcp::socket socket = Connect();
   asio::write(socket, asio::buffer(Head("GET /wait")));
@@ -161,7 +161,7 @@ TEST_F(ConnectionTest, MoreThanARequestAheadEndsTheConnection) {
   EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
 }
 
-TEST_F(ConnectionTest, WhoHasNoKeyIsToldSoBeforeTheBody) {
+TEST_F(ConnectionTest, AMissingKeyIsRefusedBeforeTheBody) {
   Start({}, {.keys = {"secret"}});
   const std::string length = "Content-Length: 30000000\r\n";
   EXPECT_THAT(Ask(Head("POST /echo", length)), StartsWith("HTTP/1.1 401"));
@@ -178,7 +178,7 @@ TEST_F(ConnectionTest, WhoHasNoKeyIsToldSoBeforeTheBody) {
   EXPECT_THAT(Read(socket, "echo:2"), HasSubstr("200 OK"));
 }
 
-TEST_F(ConnectionTest, NobodysBodyIsReadForAnAnswerThatNeedsNone) {
+TEST_F(ConnectionTest, BodiesAreNotReadIfTheAnswerNeedsNone) {
   Start();
   const std::string length = "Content-Length: 30000000\r\n";
   EXPECT_THAT(Ask(Head("POST /nowhere", length)), StartsWith("HTTP/1.1 404"));
@@ -187,8 +187,8 @@ TEST_F(ConnectionTest, NobodysBodyIsReadForAnAnswerThatNeedsNone) {
   EXPECT_THAT(Ask(Head("OPTIONS /echo", length)), StartsWith("HTTP/1.1 204"));
 }
 
-// The time runs out between the head and the body that is in the same packet, and just before and after it.
-TEST_F(ConnectionTest, ARequestThatComesAsItsTimeRunsOutIsAnsweredOrDropped) {
+// The time limit passes between the head and the body in the same packet, and just before and after that.
+TEST_F(ConnectionTest, ARequestAtItsTimeLimitIsAnsweredOrDropped) {
   constexpr int kClients = 60, kRounds = 4, kStepMicros = 70;
   const auto timeout = std::chrono::milliseconds(400);
   Start({.read_timeout = timeout});
@@ -202,7 +202,7 @@ TEST_F(ConnectionTest, ARequestThatComesAsItsTimeRunsOutIsAnsweredOrDropped) {
       clients.emplace_back(std::chrono::steady_clock::now(), std::move(socket));
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    boost::system::error_code error;  // it may be closed by then
+    boost::system::error_code error;  // the connection may be closed already
     for (int i = 0; i < kClients; ++i) {
       auto& [begun, socket] = clients[static_cast<size_t>(i)];
       const auto off = std::chrono::microseconds((i - kClients / 2) * kStepMicros);
@@ -210,46 +210,46 @@ TEST_F(ConnectionTest, ARequestThatComesAsItsTimeRunsOutIsAnsweredOrDropped) {
       asio::write(socket, asio::buffer("\n0123456789", 11), error);
     }
   }
-  EXPECT_THAT(Ask(Head("GET /open", "Connection: close\r\n")), StartsWith("HTTP/1.1 200")) << "it lives";
+  EXPECT_THAT(Ask(Head("GET /open", "Connection: close\r\n")), StartsWith("HTTP/1.1 200")) << "it works";
 }
 
-// Neither is bounded by the body's limit, as it is no part of the body.
-TEST_F(ConnectionTest, ALineBeforeAChunkAndTrailersWithoutEndAreRefused) {
+// The body's limit covers neither of them, because they are not part of the body.
+TEST_F(ConnectionTest, EndlessChunkLinesAndTrailersAreRefused) {
   Start();
   const std::string head = Head("POST /echo", "Transfer-Encoding: chunked\r\n"), much(1 << 20, 'a');
   EXPECT_THAT(Ask(head + "1;" + much), StartsWith("HTTP/1.1 413"));
   EXPECT_THAT(Ask(head + "1\r\nx\r\n0\r\nTrailer: " + much), StartsWith("HTTP/1.1 413"));
   const std::string usual = Ask(Head("POST /echo", "Connection: close\r\nTransfer-Encoding: chunked\r\n") +
                                 "1;name=value\r\nx\r\n0\r\nTrailer: value\r\n\r\n");
-  EXPECT_THAT(usual, HasSubstr("echo:1")) << "a short one is nothing unusual";
+  EXPECT_THAT(usual, HasSubstr("echo:1")) << "a short one is accepted";
 }
 
-// The client is gone, but who made its answer has not let go of it.
-TEST_F(ConnectionTest, AClosedConnectionIsNoOpenOne) {
+// The client has gone, but the handler still holds the exchange.
+TEST_F(ConnectionTest, AClosedConnectionDoesNotCount) {
   Start({.connections_max = 1});
   auto first = std::make_unique<tcp::socket>(Connect());
   asio::write(*first, asio::buffer(Head("GET /wait")));
   const auto held = Waiting();
-  EXPECT_THAT(Ask(Post("hi")), StartsWith("HTTP/1.1 503")) << "the only place is taken";
+  EXPECT_THAT(Ask(Post("hi")), StartsWith("HTTP/1.1 503")) << "the only slot is taken";
   first.reset();
   EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
   const std::string close = Head("POST /echo", "Connection: close\r\nContent-Length: 2\r\n") + "hi";
   EXPECT_THAT(Ask(close), HasSubstr("echo:2"));
 }
 
-TEST_F(ConnectionTest, SilentConnectionsGiveWayTheOldestFirst) {
+TEST_F(ConnectionTest, SilentConnectionsAreEvictedOldestFirst) {
   Start({.connections_max = 3}, {.keys = {"secret"}});
   std::vector<tcp::socket> silent;
   for (int i = 0; i < 3; ++i) silent.push_back(Connect());
-  asio::write(silent[1], asio::buffer(std::string("GET /op")));  // half a head is no request yet
+  asio::write(silent[1], asio::buffer(std::string("GET /op")));  // not a complete head
   const std::string request =
       Head("POST /echo", "x-api-key: secret\r\nConnection: close\r\nContent-Length: 2\r\n") + "hi";
   for (int i = 0; i < 5; ++i) EXPECT_THAT(Ask(request), HasSubstr("echo:2"));
-  EXPECT_EQ(Read(silent[0], "x"), "") << "it was closed";
+  EXPECT_EQ(Read(silent[0], "x"), "") << "the server has closed it";
 }
 
-// Nobody needs a key for what they do not read.
-TEST_F(ConnectionTest, WhoDoesNotReadWhatNeedsNoKeyGivesWay) {
+// A client could open such connections without a key.
+TEST_F(ConnectionTest, ClientsThatDoNotReadOpenRoutesAreEvicted) {
   Start({.connections_max = 2, .write_timeout = std::chrono::hours(1)}, {.keys = {"secret"}});
   std::vector<tcp::socket> deaf;
   for (int i = 0; i < 2; ++i) {
@@ -262,10 +262,10 @@ TEST_F(ConnectionTest, WhoDoesNotReadWhatNeedsNoKeyGivesWay) {
       HasSubstr("echo:2"));
   EXPECT_TRUE(Becomes([this] {
     return metrics_.Serialise().find("numoe_http_answers_cut_total 0\n") == std::string::npos;
-  })) << "the other one is cut off long before who has a key would be";
+  })) << "the other one is cut off long before a client with a key would be";
 }
 
-TEST_F(ConnectionTest, WhoSendsItsBodySlowlyGivesWayAfterTheSilent) {
+TEST_F(ConnectionTest, SlowSendersAreEvictedAfterSilentConnections) {
   Start({.connections_max = 2}, {.keys = {"secret"}});
   const std::string head =
       Head("POST /echo", "x-api-key: secret\r\nExpect: 100-continue\r\nContent-Length: 2\r\n");
@@ -278,17 +278,17 @@ TEST_F(ConnectionTest, WhoSendsItsBodySlowlyGivesWayAfterTheSilent) {
     EXPECT_THAT(Read(slow.back(), "\r\n\r\n"), HasSubstr("100 Continue"));
   }
   for (int i = 0; i < 3; ++i) {
-    EXPECT_THAT(Ask(request), HasSubstr("echo:3")) << "no body that does not come keeps others out";
+    EXPECT_THAT(Ask(request), HasSubstr("echo:3")) << "a body that does not arrive does not keep others out";
     tcp::socket silent = Connect();
-    EXPECT_THAT(Ask(request), HasSubstr("echo:3")) << "the silent one gives way first";
-    EXPECT_EQ(Read(silent, "x"), "") << "it was closed";
+    EXPECT_THAT(Ask(request), HasSubstr("echo:3")) << "the silent connection is evicted first";
+    EXPECT_EQ(Read(silent, "x"), "") << "the server has closed it";
   }
-  EXPECT_EQ(Read(slow[0], "x"), "") << "it had its place for longest";
+  EXPECT_EQ(Read(slow[0], "x"), "") << "it has been sending for longest";
   asio::write(slow[1], asio::buffer(std::string("hi")));
-  EXPECT_THAT(Read(slow[1], "echo:2"), HasSubstr("200 OK")) << "one newcomer at a time costs one place";
+  EXPECT_THAT(Read(slow[1], "echo:2"), HasSubstr("200 OK")) << "one new connection evicts only one";
 }
 
-TEST_F(ConnectionTest, HeadsThatOthersReadDifferentlyEndTheConnection) {
+TEST_F(ConnectionTest, AmbiguousHeadsEndTheConnection) {
   Start();
   const std::string next = Head("GET /open"), chunk = "1\r\nx\r\n0\r\n\r\n";
   const std::vector<std::pair<std::string, const char*>> cases = {
@@ -306,9 +306,9 @@ TEST_F(ConnectionTest, HeadsThatOthersReadDifferentlyEndTheConnection) {
     const std::string reply = Ask(request + next);
     EXPECT_THAT(reply, StartsWith(std::string("HTTP/1.1 ") + status)) << request;
     EXPECT_THAT(reply, HasSubstr("Connection: close")) << request;
-    EXPECT_THAT(reply, Not(HasSubstr("200 OK"))) << "what follows is nobody's request: " << request;
+    EXPECT_THAT(reply, Not(HasSubstr("200 OK"))) << "the rest must not be read as a request: " << request;
   }
-  EXPECT_THAT(Ask("GET /open HTTP/1.0\r\n\r\n"), HasSubstr("200 OK")) << "older clients name no host";
+  EXPECT_THAT(Ask("GET /open HTTP/1.0\r\n\r\n"), HasSubstr("200 OK")) << "older clients send no Host";
 }
 
 TEST_F(ConnectionTest, AClientOfHttp10GetsStreamsWithoutChunks) {
@@ -326,7 +326,7 @@ TEST_F(ConnectionTest, AClientOfHttp10GetsStreamsWithoutChunks) {
   EXPECT_THAT(stream, Not(HasSubstr("Transfer-Encoding")));
   EXPECT_THAT(stream, ::testing::EndsWith("\r\n\r\ndata: 1\n\n"));
   tcp::socket socket = Connect();
-  for (int i = 0; i < 2; ++i) {  // and whole answers on one connection where it asks for that
+  for (int i = 0; i < 2; ++i) {  // and complete answers on one connection, if the client asks for that
     asio::write(socket, asio::buffer(std::string("GET /open HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")));
     EXPECT_THAT(Read(socket, "\r\n\r\nopen"), HasSubstr("Connection: keep-alive"));
   }
@@ -337,11 +337,11 @@ TEST_F(ConnectionTest, AClientThatOnlyStopsSendingGetsItsAnswer) {
   tcp::socket socket = Connect();
   asio::write(socket, asio::buffer(Head("GET /wait") + Head("GET /open")));
   socket.shutdown(tcp::socket::shutdown_send);
-  EXPECT_THAT(Read(socket, "\r\n\r\n"), StartsWith("HTTP/1.1 100")) << "which tells that it still reads";
+  EXPECT_THAT(Read(socket, "\r\n\r\n"), StartsWith("HTTP/1.1 100")) << "a test of the client";
   Reply("first");
   const std::string replies = Read(socket, "nothing: until it closes");
   EXPECT_THAT(replies, HasSubstr("first"));
-  EXPECT_THAT(replies, ::testing::EndsWith("open")) << "what was sent before counts";
+  EXPECT_THAT(replies, ::testing::EndsWith("open")) << "the requests sent before are answered";
   EXPECT_EQ(gone_, 0);
 }
 
@@ -376,27 +376,28 @@ TEST_F(ConnectionTest, AClientThatLeavesASilentStreamIsNoticed) {
   EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
 }
 
-TEST_F(ConnectionTest, AnOldClientThatStopsSendingGetsWhatBeginsSoon) {
+TEST_F(ConnectionTest, AnOldClientThatStopsSendingGetsAnEarlyAnswer) {
   Start();
   tcp::socket socket = Connect();
   asio::write(socket, asio::buffer(std::string("GET /wait HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")));
   Waiting();
   socket.shutdown(tcp::socket::shutdown_send);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the end is there before the answer
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the end of file arrives before the answer
   Reply("late");
   EXPECT_THAT(Read(socket, "nothing: until it closes"), ::testing::EndsWith("\r\n\r\nlate"));
 }
 
-TEST_F(ConnectionTest, AnOldClientThatStopsSendingHasGoneIfNothingBegins) {
+TEST_F(ConnectionTest, AnOldClientThatStopsSendingCountsAsGoneWithoutAnEarlyAnswer) {
   Start();
   tcp::socket socket = Connect();
   asio::write(socket, asio::buffer(std::string("GET /wait HTTP/1.0\r\n\r\n")));
   Waiting();
   socket.shutdown(tcp::socket::shutdown_send);
-  EXPECT_TRUE(Becomes([this] { return gone_ == 1; })) << "it knows nothing that could be sent meanwhile";
+  EXPECT_TRUE(Becomes([this] { return gone_ == 1; }))
+      << "HTTP/1.0 has no bytes without meaning that could be sent";
 }
 
-TEST_F(ConnectionTest, AnOldClientsStreamGoesOnAfterItStoppedSending) {
+TEST_F(ConnectionTest, AnOldClientsStreamContinuesAfterItStoppedSending) {
   Start();
   tcp::socket socket = Connect();
   asio::write(socket, asio::buffer(std::string("GET /wait HTTP/1.0\r\n\r\n")));
@@ -413,7 +414,7 @@ TEST_F(ConnectionTest, AnOldClientsStreamGoesOnAfterItStoppedSending) {
   EXPECT_EQ(Read(socket, "nothing"), "two");
 }
 
-TEST_F(ConnectionTest, ARouteTakesNoMoreThanItReads) {
+TEST_F(ConnectionTest, ARouteLimitsTheSizeOfItsBodies) {
   urls_.Add({.method = "POST",
              .pattern = "/command",
              .summary = "",
@@ -437,7 +438,7 @@ TEST_F(ConnectionTest, ARouteTakesNoMoreThanItReads) {
   EXPECT_THAT(Ask(Post(std::string(100'000, 'x')) + Head("GET /open", close)), HasSubstr("echo:100000"));
 }
 
-TEST_F(ConnectionTest, BodiesOfAllConnectionsTogetherAreBounded) {
+TEST_F(ConnectionTest, BodiesOfAllConnectionsTogetherAreLimited) {
   Start({.bodies_bytes_max = 100'000});
   const std::string too_long = Ask(Head("POST /echo", "Content-Length: 100001\r\n"));
   EXPECT_THAT(too_long, StartsWith("HTTP/1.1 503"));
@@ -445,26 +446,27 @@ TEST_F(ConnectionTest, BodiesOfAllConnectionsTogetherAreBounded) {
   tcp::socket holder = Connect();
   const std::string body(60'000, 'x'), close = "Connection: close\r\n";
   asio::write(holder, asio::buffer(Head("POST /echo", "Content-Length: 60001\r\n") + body));
-  const auto asks_leave = [&] {  // and sends nothing, which could keep the other one's last byte out
+  const auto asks_leave = [&] {  // and sends no body, which could keep out the other one's last byte
     tcp::socket socket = Connect();
     asio::write(socket,
                 asio::buffer(Head("POST /echo", "Expect: 100-continue\r\nContent-Length: 60000\r\n")));
     return Read(socket, "\r\n");
   };
-  EXPECT_TRUE(Becomes([&] { return asks_leave().rfind("HTTP/1.1 503", 0) == 0; })) << "the other's has come";
-  EXPECT_THAT(Ask(Head("GET /open", close)), StartsWith("HTTP/1.1 200")) << "it needs no key";
+  EXPECT_TRUE(Becomes([&] { return asks_leave().rfind("HTTP/1.1 503", 0) == 0; }))
+      << "the other body has arrived";
+  EXPECT_THAT(Ask(Head("GET /open", close)), StartsWith("HTTP/1.1 200")) << "the route needs no key";
   asio::write(holder, asio::buffer(std::string("x")));
   EXPECT_THAT(Read(holder, "echo:60001"), StartsWith("HTTP/1.1 200"));
   const std::string request = Head("POST /echo", close + "Content-Length: 60000\r\n") + body;
   EXPECT_TRUE(Becomes([&] { return Ask(request).find("echo:60000") != std::string::npos; }))
-      << "its bytes are back";
-  // Nobody knows the length of this one before it is there.
+      << "its bytes are free again";
+  // The length of this body is not known in advance.
   EXPECT_THAT(
       Ask(Head("POST /echo", "Transfer-Encoding: chunked\r\n") + "30d40\r\n" + std::string(200'000, 'x')),
       StartsWith("HTTP/1.1 503"));
 }
 
-TEST_F(ConnectionTest, BeyondSoManyConnectionsThereAreProbesOnly) {
+TEST_F(ConnectionTest, BeyondMaxConnectionsOnlyProbesAreAnswered) {
   Start({.connections_max = 2}, {.keys = {"secret"}});
   std::vector<std::shared_ptr<Exchange>> held;
   std::vector<tcp::socket> usual;
@@ -482,9 +484,9 @@ TEST_F(ConnectionTest, BeyondSoManyConnectionsThereAreProbesOnly) {
   EXPECT_THAT(full, StartsWith("HTTP/1.1 503"));
   EXPECT_THAT(full, HasSubstr("Retry-After"));
   EXPECT_THAT(full, HasSubstr("2 connections"));
-  EXPECT_THAT(Ask(Head("GET /open")), HasSubstr("Connection: close")) << "one answer, and no longer";
+  EXPECT_THAT(Ask(Head("GET /open")), HasSubstr("Connection: close")) << "a spare connection has one answer";
   held[0]->Post([&held] { held[0]->Reply({.body = "waited"}); });
-  EXPECT_THAT(Read(usual[0], "waited"), HasSubstr("200 OK")) << "who was there is served";
+  EXPECT_THAT(Read(usual[0], "waited"), HasSubstr("200 OK")) << "earlier connections are still served";
   usual.pop_back();
   EXPECT_TRUE(Becomes([&] {
     tcp::socket socket = Connect();

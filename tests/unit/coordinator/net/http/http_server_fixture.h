@@ -1,7 +1,7 @@
 // A real HTTP server on a free port of 127.0.0.1, for tests that talk to it over real sockets.
 //
-// Thread-safety: the test's thread calls everything; handlers of urls_ run on the server's threads and touch
-// only what is atomic or held by mutex_.
+// Threads: the test's thread calls everything; handlers of urls_ run on the server's threads and use only
+// atomic members and those guarded by mutex_.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class HttpServerTest : public ::testing::Test {
     waiting_.reset();
   }
 
-  // Serves urls_, to which the test has added its own.
+  // Serves urls_, to which the test has added its routes.
   void Start(ServerOptions options = {}, AccessOptions access = {}) {
     options.host = "127.0.0.1";
     options.port = 0;
@@ -44,7 +44,7 @@ class HttpServerTest : public ::testing::Test {
     return socket;
   }
 
-  // Sends `bytes` on a connection of their own, and returns all that the server answers until it closes.
+  // Sends `bytes` on a new connection and returns everything that the server answers until it closes.
   std::string Ask(const std::string& bytes) {
     Socket socket = Connect();
     return AskOn(socket, bytes);
@@ -58,7 +58,7 @@ class HttpServerTest : public ::testing::Test {
     return reply;
   }
 
-  // GET /wait: its exchange is kept for Waiting(), and gone_ counts the clients that left before an answer.
+  // GET /wait: Waiting() returns its exchange, and gone_ counts the clients that have left before an answer.
   void AddWait() {
     urls_.Add({.method = "GET",
                .pattern = "/wait",

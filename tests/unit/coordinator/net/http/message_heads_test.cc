@@ -1,4 +1,4 @@
-// What every answer says of itself, and how the end of its body is told to old and new clients.
+// The headers of every answer, and how old and new clients are told where its body ends.
 #include "coordinator/net/http/message_heads.h"
 
 #include "gmock/gmock.h"
@@ -15,7 +15,7 @@ using ::testing::StartsWith;
 
 const PageOrigins kNoPages({.loopback = true});
 
-TEST(MessageHeadsTest, EveryAnswerHasItsTimeIdAndLength) {
+TEST(MessageHeadsTest, EveryAnswerHasTimeIdAndLength) {
   const HttpRequest request{.method = "GET", .id = "id-1"};
   const std::string answer = WholeAnswer(request, {.body = "12345"}, kNoPages, {.keep_alive = true});
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
@@ -25,10 +25,10 @@ TEST(MessageHeadsTest, EveryAnswerHasItsTimeIdAndLength) {
   EXPECT_THAT(answer, EndsWith("\r\n\r\n12345"));
   EXPECT_THAT(answer, Not(HasSubstr("Connection")));
   EXPECT_THAT(WholeAnswer(request, {.headers = {{"date", "then"}}}, kNoPages, {}), Not(HasSubstr("GMT")))
-      << "one that is passed on keeps its own";
+      << "a header of a forwarded answer is kept";
 }
 
-TEST(MessageHeadsTest, ARequestKeepsAnIdThatLogsAndHeadersCanHave) {
+TEST(MessageHeadsTest, AValidRequestIdIsKept) {
   const auto id_of = [](const std::string& id) {
     RequestHead head;
     head.fields = {{"x-request-id", id}};
@@ -43,7 +43,7 @@ TEST(MessageHeadsTest, ARequestKeepsAnIdThatLogsAndHeadersCanHave) {
   }
 }
 
-TEST(MessageHeadsTest, WhatHasNoBodyHasNone) {
+TEST(MessageHeadsTest, SomeAnswersHaveNoBody) {
   const HttpReply reply{.body = "12345"};
   const std::string head = WholeAnswer({.method = "HEAD"}, reply, kNoPages, {});
   EXPECT_THAT(head, HasSubstr("Content-Length: 5"));
@@ -52,7 +52,7 @@ TEST(MessageHeadsTest, WhatHasNoBodyHasNone) {
   EXPECT_THAT(none, Not(HasSubstr("Content-Length")));
 }
 
-TEST(MessageHeadsTest, OldClientsGetNoChunksAndAreToldThatTheirConnectionStays) {
+TEST(MessageHeadsTest, OldClientsGetNoChunksAndAKeepAliveHeader) {
   const HttpRequest request{.method = "GET"};
   const std::string stream = StreamHead(request, EventStream(), kNoPages, {.http10 = true});
   EXPECT_THAT(stream, Not(HasSubstr("Transfer-Encoding")));
@@ -63,7 +63,7 @@ TEST(MessageHeadsTest, OldClientsGetNoChunksAndAreToldThatTheirConnectionStays) 
               HasSubstr("Connection: keep-alive"));
 }
 
-TEST(MessageHeadsTest, OptionsSayWhatAPathAndTheServerTake) {
+TEST(MessageHeadsTest, OptionsListTheMethodsOfAPathAndOfTheServer) {
   const std::string star =
       WholeAnswer({.method = "OPTIONS", .path = "*"}, OptionsReply({.path = "*"}, ""), kNoPages, {});
   EXPECT_THAT(star, StartsWith("HTTP/1.1 204"));

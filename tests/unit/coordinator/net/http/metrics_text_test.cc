@@ -1,4 +1,4 @@
-// The text of /metrics is as new as it can be, but for those who ask all the time.
+// The text of /metrics is up to date, unless a client asks for it very often.
 #include "coordinator/net/http/metrics_text.h"
 
 #include "gmock/gmock.h"
@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-TEST(MetricsTextTest, ItIsMadeSoOftenInAWindowAndNoMore) {
+TEST(MetricsTextTest, TheTextIsMadeALimitedNumberOfTimesInAWindow) {
   Metrics metrics(MetricOwner::kCoordinator);
   MetricsText text(metrics);
   auto now = std::chrono::steady_clock::now();
@@ -22,15 +22,16 @@ TEST(MetricsTextTest, ItIsMadeSoOftenInAWindowAndNoMore) {
   };
   for (int i = 1; i <= MetricsText::kMadeMax; ++i)
     EXPECT_THAT(cut(), HasSubstr("numoe_http_answers_cut_total " + std::to_string(i) + "\n"));
-  EXPECT_THAT(cut(), HasSubstr("numoe_http_answers_cut_total 10\n")) << "the last one again";
+  EXPECT_THAT(cut(), HasSubstr("numoe_http_answers_cut_total 10\n")) << "the last text is returned again";
   const MetricsAnswer other = text.Get({.open_metrics = true}, now);
-  EXPECT_THAT(other.body, HasSubstr("numoe_http_answers_cut_total 11\n")) << "there is none of this form";
+  EXPECT_THAT(other.body, HasSubstr("numoe_http_answers_cut_total 11\n"))
+      << "there is no text of this format yet";
   EXPECT_EQ(text.Get({.open_metrics = true}, now).body, other.body);
   now += MetricsText::kWindow;
   EXPECT_THAT(cut(), HasSubstr("numoe_http_answers_cut_total 12\n"));
 }
 
-TEST(MetricsTextTest, TheReplySaysWhatItIs) {
+TEST(MetricsTextTest, TheReplyHasItsTypeAndEncoding) {
   const Metrics metrics(MetricOwner::kRouter);
   MetricsText text(metrics);
   const HttpReply plain = text.ReplyTo({});

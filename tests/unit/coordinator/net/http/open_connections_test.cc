@@ -1,4 +1,4 @@
-// Who gives way to a new connection, and who never does.
+// Which connection is evicted by a new one, and which never is.
 #include "coordinator/net/http/open_connections.h"
 
 #include <functional>
@@ -13,78 +13,78 @@ struct Peer final : OpenConnections::Member {
     ++dropped;
     if (on_drop) on_drop();
   }
-  void GiveWay() override { ++gave_way; }
-  int dropped = 0, gave_way = 0;
+  void Evict() override { ++evicted; }
+  int dropped = 0, evicted = 0;
   std::function<void()> on_drop;
 };
 
-TEST(OpenConnectionsTest, TheOneThatHasRestedLongestGivesWay) {
+TEST(OpenConnectionsTest, TheLongestIdleConnectionIsEvicted) {
   OpenConnections open(2);
   Peer a, b, c, d;
-  EXPECT_TRUE(open.Enter(&a));
-  EXPECT_TRUE(open.Enter(&b));
-  EXPECT_TRUE(open.Ask(&a));
-  open.Rest(&a);  // a has asked since: b is the one that has been silent for longest
-  EXPECT_TRUE(open.Enter(&c));
-  EXPECT_EQ(b.gave_way, 1);
-  EXPECT_EQ(a.gave_way, 0);
+  EXPECT_TRUE(open.Add(&a));
+  EXPECT_TRUE(open.Add(&b));
+  EXPECT_TRUE(open.SetBusy(&a));
+  open.SetIdle(&a);  // a has had a request since then, so b has been idle for longest
+  EXPECT_TRUE(open.Add(&c));
+  EXPECT_EQ(b.evicted, 1);
+  EXPECT_EQ(a.evicted, 0);
   EXPECT_EQ(open.size(), 2u);
-  EXPECT_FALSE(open.Ask(&b)) << "it has given way already";
-  EXPECT_FALSE(open.Await(&b));
-  open.Leave(&b);
-  EXPECT_TRUE(open.Enter(&d));
-  EXPECT_EQ(a.gave_way, 1);
+  EXPECT_FALSE(open.SetBusy(&b)) << "it has been evicted";
+  EXPECT_FALSE(open.SetReadingBody(&b));
+  open.Remove(&b);
+  EXPECT_TRUE(open.Add(&d));
+  EXPECT_EQ(a.evicted, 1);
 }
 
-TEST(OpenConnectionsTest, WhoSendsABodyGivesWayAfterThoseThatRest) {
+TEST(OpenConnectionsTest, SendersOfBodiesAreEvictedAfterIdleConnections) {
   OpenConnections open(3);
   Peer sending, resting, answering, next, last;
-  for (Peer* peer : {&sending, &resting, &answering}) open.Enter(peer);
-  EXPECT_TRUE(open.Await(&sending));
-  EXPECT_TRUE(open.Ask(&answering));
-  EXPECT_TRUE(open.Enter(&next));
-  EXPECT_EQ(resting.gave_way, 1);
-  EXPECT_TRUE(open.Ask(&next));
-  EXPECT_TRUE(open.Enter(&last));
-  EXPECT_EQ(sending.gave_way, 1) << "there was nobody else";
-  EXPECT_EQ(answering.gave_way + next.gave_way, 0);
+  for (Peer* peer : {&sending, &resting, &answering}) open.Add(peer);
+  EXPECT_TRUE(open.SetReadingBody(&sending));
+  EXPECT_TRUE(open.SetBusy(&answering));
+  EXPECT_TRUE(open.Add(&next));
+  EXPECT_EQ(resting.evicted, 1);
+  EXPECT_TRUE(open.SetBusy(&next));
+  EXPECT_TRUE(open.Add(&last));
+  EXPECT_EQ(sending.evicted, 1) << "there was no idle connection";
+  EXPECT_EQ(answering.evicted + next.evicted, 0);
 }
 
-TEST(OpenConnectionsTest, AwaitingTwiceDoesNotStartAnew) {
+TEST(OpenConnectionsTest, SetReadingBodyTwiceKeepsThePosition) {
   OpenConnections open(2);
   Peer first, second, next;
-  open.Enter(&first);
-  open.Enter(&second);
-  open.Await(&first);
-  open.Await(&second);
-  open.Await(&first);
-  open.Enter(&next);
-  EXPECT_EQ(first.gave_way, 1);
+  open.Add(&first);
+  open.Add(&second);
+  open.SetReadingBody(&first);
+  open.SetReadingBody(&second);
+  open.SetReadingBody(&first);
+  open.Add(&next);
+  EXPECT_EQ(first.evicted, 1);
 }
 
-TEST(OpenConnectionsTest, WhereAllAnswerTheNewOneHasASparePlace) {
+TEST(OpenConnectionsTest, IfAllAreBusyANewConnectionGetsASpareSlot) {
   OpenConnections open(1);
   Peer answering, spare, next;
-  open.Enter(&answering);
-  open.Ask(&answering);
-  EXPECT_FALSE(open.Enter(&spare));
-  open.Rest(&spare);
-  EXPECT_FALSE(open.Enter(&next)) << "those in spare places do not give way";
-  EXPECT_EQ(spare.gave_way, 0);
-  open.Leave(&answering);
-  open.Leave(&answering);
+  open.Add(&answering);
+  open.SetBusy(&answering);
+  EXPECT_FALSE(open.Add(&spare));
+  open.SetIdle(&spare);
+  EXPECT_FALSE(open.Add(&next)) << "connections with spare slots are not evicted";
+  EXPECT_EQ(spare.evicted, 0);
+  open.Remove(&answering);
+  open.Remove(&answering);
   EXPECT_EQ(open.size(), 2u);
   Peer later;
-  EXPECT_TRUE(open.Enter(&later)) << "the usual place is free again, once";
+  EXPECT_TRUE(open.Add(&later)) << "the regular slot is free again, once";
 }
 
-TEST(OpenConnectionsTest, AnswersAreDroppedOnceThoughOneEndsAnother) {
+TEST(OpenConnectionsTest, AnswersAreDroppedOnceEvenIfOneEndsAnother) {
   OpenConnections open(4);
   Peer a, b;
-  open.Enter(&a);
-  open.Enter(&b);
-  a.on_drop = [&] { open.Leave(&b); };
-  b.on_drop = [&] { open.Leave(&a); };
+  open.Add(&a);
+  open.Add(&b);
+  a.on_drop = [&] { open.Remove(&b); };
+  b.on_drop = [&] { open.Remove(&a); };
   open.DropAnswers();
   EXPECT_EQ(a.dropped + b.dropped, 1);
   EXPECT_EQ(open.size(), 1u);

@@ -1,4 +1,4 @@
-// Which web pages a server works for, and what their browsers are told.
+// Which web pages may send requests, and what their browsers are told.
 #include "coordinator/net/http/page_origins.h"
 
 #include "gmock/gmock.h"
@@ -19,7 +19,7 @@ int RefusedWith(const PageOrigins& pages, const HttpRequest& request) {
   return refusal ? refusal->http_status : 0;
 }
 
-TEST(PageOriginsTest, AServerOfThisHostWorksForItsOwnPages) {
+TEST(PageOriginsTest, ALocalServerAcceptsItsOwnPages) {
   const PageOrigins pages({.loopback = true});
   const auto status = [&](const std::string& origin) {
     return RefusedWith(pages, PageAsks("127.0.0.1:8080", {{"origin", origin}}));
@@ -30,12 +30,12 @@ TEST(PageOriginsTest, AServerOfThisHostWorksForItsOwnPages) {
   for (const char* other : {"https://evil.example", "http://localhost.evil.example", "null", "http://", "x",
                             "http://127.0.0.1@evil.example", "http://10.0.0.1:8080"})
     EXPECT_EQ(status(other), 403) << other;
-  EXPECT_EQ(RefusedWith(pages, PageAsks("localhost:8080")), 0) << "programs name no origin";
+  EXPECT_EQ(RefusedWith(pages, PageAsks("localhost:8080")), 0) << "programs send no Origin";
   EXPECT_THAT(pages.Refusal(PageAsks("localhost", {{"origin", "https://a.b"}}))->message,
               HasSubstr("--allowed-origins"));
 }
 
-TEST(PageOriginsTest, AServerOfThisHostIsAskedByItsName) {
+TEST(PageOriginsTest, ALocalServerMustBeAddressedByItsName) {
   const PageOrigins pages({.loopback = true});
   for (const char* name : {"localhost", "localhost:1", "127.0.0.1:8080", "[::1]:8080", "192.168.1.5", "",
                            "workstation", "api.localhost"})
@@ -43,7 +43,7 @@ TEST(PageOriginsTest, AServerOfThisHostIsAskedByItsName) {
   for (const char* name : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "evil.example."})
     EXPECT_EQ(RefusedWith(pages, PageAsks(name)), 421) << name;
   EXPECT_EQ(RefusedWith(pages, PageAsks("evil.example:80", {{"origin", "http://evil.example"}})), 421)
-      << "though it is the page's own server";
+      << "although the page comes from this server";
   EXPECT_EQ(RefusedWith(PageOrigins({.listed = {"https://llm.example"}, .loopback = true}),
                         PageAsks("llm.example")),
             0);
@@ -51,10 +51,11 @@ TEST(PageOriginsTest, AServerOfThisHostIsAskedByItsName) {
   EXPECT_EQ(RefusedWith(PageOrigins({}), PageAsks("llm.example")), 0);
   EXPECT_EQ(RefusedWith(PageOrigins({.keys = true, .loopback = true}), PageAsks("llm.example")), 0);
   const PageOrigins certified({.loopback = true, .certified = true});
-  EXPECT_EQ(RefusedWith(certified, PageAsks("llm.example")), 0) << "its certificate names it to browsers";
+  EXPECT_EQ(RefusedWith(certified, PageAsks("llm.example")), 0)
+      << "browsers check the name in its certificate";
 }
 
-TEST(PageOriginsTest, ThePagesOwnServerIsKnownBehindWhatEndsTls) {
+TEST(PageOriginsTest, ThePagesOwnServerIsRecognisedBehindATlsProxy) {
   const PageOrigins pages({});
   const auto status = [&](const char* authority, const char* origin) {
     return RefusedWith(pages, PageAsks(authority, {{"origin", origin}}));
@@ -67,22 +68,22 @@ TEST(PageOriginsTest, ThePagesOwnServerIsKnownBehindWhatEndsTls) {
   EXPECT_EQ(RefusedWith(pages, PageAsks("backend", {{"origin", "https://llm.example"},
                                                     {"sec-fetch-site", "same-origin"}})),
             0)
-      << "the browser says so";
+      << "the browser says that it is the same origin";
 }
 
-TEST(PageOriginsTest, ABrowserThatNamesNoOriginSaysWhetherItIsAnotherSite) {
+TEST(PageOriginsTest, WithoutAnOriginTheSiteHeaderCounts) {
   const PageOrigins pages({.loopback = true});
   const auto status = [&](const char* site) {
     return RefusedWith(pages, PageAsks("localhost", {{"sec-fetch-site", site}}));
   };
-  EXPECT_EQ(status("cross-site"), 403) << "as an image's address is asked for";
+  EXPECT_EQ(status("cross-site"), 403) << "as for an image on a page of another site";
   for (const char* site : {"same-origin", "same-site", "none"}) EXPECT_EQ(status(site), 0) << site;
   EXPECT_EQ(RefusedWith(PageOrigins({.keys = true, .loopback = true}),
                         PageAsks("x", {{"sec-fetch-site", "cross-site"}})),
             0);
 }
 
-TEST(PageOriginsTest, AListSaysWhoMayAskAndKeysLetAll) {
+TEST(PageOriginsTest, AListLimitsOriginsAndKeysAllowAll) {
   const HttpRequest good = PageAsks("x", {{"origin", "https://Good.example"}});
   const HttpRequest other = PageAsks("x", {{"origin", "https://other.example"}});
   const HttpRequest here = PageAsks("x", {{"origin", "http://localhost:3000"}});
@@ -92,9 +93,9 @@ TEST(PageOriginsTest, AListSaysWhoMayAskAndKeysLetAll) {
   EXPECT_EQ(RefusedWith(listed, other), 403);
   EXPECT_EQ(RefusedWith(listed, here), 403);
   EXPECT_EQ(listed.Allowed(other), "");
-  EXPECT_EQ(RefusedWith(keys, other), 0) << "it can do nothing without a key";
+  EXPECT_EQ(RefusedWith(keys, other), 0) << "a page can do nothing without a key";
   EXPECT_EQ(keys.Allowed(other), "*");
-  EXPECT_EQ(keys.Allowed(PageAsks("x")), "") << "not asked by a page";
+  EXPECT_EQ(keys.Allowed(PageAsks("x")), "") << "the request does not come from a page";
 }
 
 }  // namespace

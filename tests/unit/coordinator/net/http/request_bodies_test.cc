@@ -1,4 +1,4 @@
-// The budget of request bodies, and when the allocator is asked for memory back.
+// The budget of request bodies, and when the allocator is told to return memory.
 #include "coordinator/net/http/request_bodies.h"
 
 #include "coordinator/net/http/http_limits.h"
@@ -7,7 +7,7 @@
 namespace numoe::net {
 namespace {
 
-TEST(RequestBodiesTest, SharesGrowAsFarAsThereIsRoomAndComeBack) {
+TEST(RequestBodiesTest, SharesGrowWithinTheBudgetAndAreGivenBack) {
   const auto bodies = std::make_shared<RequestBodies>(100);
   EXPECT_TRUE(bodies->HasRoom(0, 100));
   EXPECT_FALSE(bodies->HasRoom(0, 101));
@@ -17,7 +17,7 @@ TEST(RequestBodiesTest, SharesGrowAsFarAsThereIsRoomAndComeBack) {
     RequestBodies::Share second(bodies);
     EXPECT_TRUE(second.Grow(10));
     EXPECT_FALSE(second.Grow(41));
-    EXPECT_TRUE(second.Grow(40)) << "what it has counts once";
+    EXPECT_TRUE(second.Grow(40)) << "the bytes that it already has do not count twice";
     EXPECT_FALSE(bodies->HasRoom(0, 1));
   }
   EXPECT_TRUE(bodies->HasRoom(0, 40));
@@ -25,7 +25,7 @@ TEST(RequestBodiesTest, SharesGrowAsFarAsThereIsRoomAndComeBack) {
   EXPECT_TRUE(bodies->HasRoom(0, 100));
 }
 
-TEST(RequestBodiesTest, OneKeysBodiesTakeHalf) {
+TEST(RequestBodiesTest, OneKeysBodiesTakeAtMostHalf) {
   const auto bodies = std::make_shared<RequestBodies>(100);
   RequestBodies::Share first(bodies), second(bodies), other(bodies);
   first.BelongTo(1);
@@ -40,15 +40,15 @@ TEST(RequestBodiesTest, OneKeysBodiesTakeHalf) {
   EXPECT_TRUE(bodies->HasRoom(1, 40));
 }
 
-TEST(RequestBodiesTest, MemoryGoesBackOnceAfterLargeBodiesHaveEnded) {
+TEST(RequestBodiesTest, MemoryIsReturnedOnceAfterLargeBodiesHaveEnded) {
   const auto bodies = std::make_shared<RequestBodies>(limits::kHttpBodiesBytesMax);
   { RequestBodies::Share(bodies).Grow(limits::kHttpLargeBodyBytes - 1); }
-  EXPECT_FALSE(bodies->TrimMemory()) << "it was small";
+  EXPECT_FALSE(bodies->TrimMemory()) << "the body was small";
   {
     RequestBodies::Share large(bodies);
     large.Grow(limits::kHttpLargeBodyBytes);
     large.Release();
-    EXPECT_FALSE(bodies->TrimMemory()) << "what was read of it is still in use";
+    EXPECT_FALSE(bodies->TrimMemory()) << "the memory for what was read is still in use";
   }
   EXPECT_TRUE(bodies->TrimMemory());
   EXPECT_FALSE(bodies->TrimMemory());

@@ -1,4 +1,4 @@
-// Bodies of requests, cut anywhere: what belongs to them is taken, and what has no one meaning is refused.
+// Bodies of requests in pieces of any size: what belongs to them is read, and ambiguous bytes are refused.
 #include "coordinator/net/http/request_body.h"
 
 #include "common/base/limits.h"
@@ -23,7 +23,7 @@ TakenBody TakeAll(const std::string& bytes, AnnouncedBody announced = {.chunked 
   return {body.state(), body.text(), used};
 }
 
-TEST(RequestBodyTest, AKnownLengthIsTakenAndNoMore) {
+TEST(RequestBodyTest, AKnownLengthIsReadExactly) {
   for (const size_t piece : {1, 2, 100}) {
     const TakenBody taken = TakeAll("hello, next", {.bytes = 5}, piece);
     EXPECT_EQ(taken.state, State::kWhole);
@@ -34,7 +34,7 @@ TEST(RequestBodyTest, AKnownLengthIsTakenAndNoMore) {
   EXPECT_EQ(RequestBody(AnnouncedBody{}, 0).state(), State::kWhole);
 }
 
-TEST(RequestBodyTest, ChunksArePutTogether) {
+TEST(RequestBodyTest, ChunksAreJoined) {
   const std::string chunks =
       "2\r\nhe\r\n0003;a=\"b\" ; c\r\nllo\r\n1 \t;x\r\n\n\r\n0;last\r\nTrailer: v\r\nX:\r\n\r\n";
   for (size_t piece = 1; piece <= chunks.size(); ++piece) {
@@ -45,7 +45,7 @@ TEST(RequestBodyTest, ChunksArePutTogether) {
   }
 }
 
-TEST(RequestBodyTest, WhatOthersReadDifferentlyIsRefused) {
+TEST(RequestBodyTest, AmbiguousBodiesAreRefused) {
   for (const char* chunks : {"x\r\n",
                              "\r\n",
                              "0x1\r\na\r\n",
@@ -70,14 +70,14 @@ TEST(RequestBodyTest, WhatOthersReadDifferentlyIsRefused) {
     EXPECT_EQ(TakeAll(chunks).state, State::kMalformed) << chunks;
 }
 
-TEST(RequestBodyTest, BodiesAndWhatIsAroundThemAreBounded) {
+TEST(RequestBodyTest, BodiesAndTheirChunkLinesAreLimited) {
   EXPECT_EQ(TakeAll("64\r\n" + std::string(100, 'a') + "\r\n0\r\n\r\n").state, State::kWhole);
-  EXPECT_EQ(TakeAll("65\r\n").state, State::kTooLarge) << "before it comes";
+  EXPECT_EQ(TakeAll("65\r\n").state, State::kTooLarge) << "before the chunk arrives";
   EXPECT_EQ(TakeAll("ffffffffffffffff\r\n").state, State::kTooLarge);
   const std::string much(limits::kHttpHeaderBytesMax + 1, 'a');
   EXPECT_EQ(TakeAll("1;" + much).state, State::kTooLarge);
   EXPECT_EQ(TakeAll("0\r\nA: " + much).state, State::kTooLarge);
-  std::string extended;  // each of them is short
+  std::string extended;  // each extension is short
   for (int i = 0; i < 100; ++i) extended += "1;" + much.substr(0, 1000) + "\r\nx\r\n";
   EXPECT_EQ(TakeAll(extended).state, State::kTooLarge);
 }

@@ -1,4 +1,4 @@
-// Heads of requests: what is said is read as it stands, and what others might read differently is refused.
+// Heads of requests: valid ones are read without changes, and ambiguous ones are refused.
 #include "coordinator/net/http/request_head.h"
 
 #include "common/base/limits.h"
@@ -24,7 +24,7 @@ RequestHead HeadIn(const std::string& bytes) {
   EXPECT_NE(head, nullptr) << bytes;
   return head == nullptr ? RequestHead{} : *head;
 }
-// The status that it is refused with; 0: it is not; -1: more is waited for.
+// The status with which a head is refused; 0: it is accepted; -1: it is incomplete.
 int StatusOf(const std::string& bytes) {
   const ReadResult read = ReadWhole(bytes);
   if (!read) return -1;
@@ -36,7 +36,7 @@ std::string WithFields(const std::string& fields, const std::string& line = "POS
   return line + "\r\nHost: x\r\n" + fields + "\r\n";
 }
 
-TEST(RequestHeadTest, AUsualHeadIsReadAsItStands) {
+TEST(RequestHeadTest, AUsualHeadIsRead) {
   const RequestHead head = HeadIn("POST /a%20b?c=d HTTP/1.1\r\nHost: Example:80\r\nX-One:  two \t\r\n\r\n");
   EXPECT_EQ(head.method, "POST");
   EXPECT_EQ(head.target, "/a%20b?c=d");
@@ -70,7 +70,8 @@ TEST(RequestHeadTest, HeadsComeInPiecesOneAfterTheOther) {
 TEST(RequestHeadTest, TargetsHaveTheirForms) {
   const auto read = [](const std::string& line) { return HeadIn(WithFields("", line)); };
   EXPECT_EQ(read("GET http://Other:81/v1/models?q HTTP/1.1").target, "/v1/models?q");
-  EXPECT_EQ(read("GET http://Other:81/v1/models?q HTTP/1.1").authority, "Other:81") << "and not the Host's";
+  EXPECT_EQ(read("GET http://Other:81/v1/models?q HTTP/1.1").authority, "Other:81")
+      << "not that of the Host header";
   EXPECT_EQ(read("GET HTTPS://other HTTP/1.1").target, "/");
   EXPECT_EQ(read("GET http://other?q=1 HTTP/1.1").target, "/?q=1");
   EXPECT_EQ(read("GET http://[::1]:8/x HTTP/1.1").authority, "[::1]:8");
@@ -81,7 +82,7 @@ TEST(RequestHeadTest, TargetsHaveTheirForms) {
   EXPECT_EQ(StatusOf(WithFields("", "CONNECT x:80 HTTP/1.1")), 501);
 }
 
-TEST(RequestHeadTest, OtherProtocolsAreNotServed) {
+TEST(RequestHeadTest, OtherProtocolsAreRefused) {
   EXPECT_EQ(StatusOf("PRI * HTTP/2.0\r\n"), 505) << "HTTP/2's first line";
   for (const char* version : {"HTTP/2.0", "HTTP/3.0", "HTTP/0.9"})
     EXPECT_EQ(StatusOf(WithFields("", std::string("GET / ") + version)), 505) << version;
@@ -89,12 +90,12 @@ TEST(RequestHeadTest, OtherProtocolsAreNotServed) {
        {"GET /", "GET / HTTP", "GET / HTTP/1", "GET / HTTP/1.10", "GET / http/1.1", "GET / HTTPS/1.1",
         "GET / HTTP/1.1 ", "GET  / HTTP/1.1", " GET / HTTP/1.1", "G(T / HTTP/1.1", "GET / HTTP/x.1"})
     EXPECT_EQ(StatusOf(WithFields("", line)), 400) << line;
-  EXPECT_EQ(StatusOf("\x16\x03\x01"), 400) << "TLS, at once";
-  EXPECT_EQ(StatusOf("GET /\r\n"), 400) << "HTTP/0.9, at once";
-  EXPECT_FALSE(HeadIn(WithFields("", "GET / HTTP/1.2")).http10) << "a later one of the same kind";
+  EXPECT_EQ(StatusOf("\x16\x03\x01"), 400) << "TLS is refused at once";
+  EXPECT_EQ(StatusOf("GET /\r\n"), 400) << "HTTP/0.9 is refused at once";
+  EXPECT_FALSE(HeadIn(WithFields("", "GET / HTTP/1.2")).http10) << "later minor versions count as HTTP/1.1";
 }
 
-TEST(RequestHeadTest, LinesEndInOneWay) {
+TEST(RequestHeadTest, LinesMustEndInCrLf) {
   for (const std::string& head :
        {std::string("GET / HTTP/1.1\nHost: x\n\n"), std::string("GET / HTTP/1.1\r\nHost: x\n\r\n"),
         WithFields("A: b\rC: d\r\n"), WithFields("A: b\nC: d\r\n"), WithFields("A: b\r\r\n"),
@@ -104,12 +105,12 @@ TEST(RequestHeadTest, LinesEndInOneWay) {
         std::string("GET / HTTP/1.1\r\n Host: x\r\n\r\n"), std::string("\n")})
     EXPECT_EQ(StatusOf(head), 400) << head;
   EXPECT_EQ(StatusOf(WithFields("A: \xc3\xa4\tb\r\nB:\r\n")), 0)
-      << "other bytes, tabs and nothing are values";
+      << "values may have other bytes and tabs, or be empty";
 }
 
-TEST(RequestHeadTest, OneRightHostIsNamed) {
+TEST(RequestHeadTest, ThereMustBeOneValidHost) {
   EXPECT_EQ(StatusOf("GET / HTTP/1.1\r\n\r\n"), 400);
-  EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\n\r\n"), 0) << "older clients name none";
+  EXPECT_EQ(StatusOf("GET / HTTP/1.0\r\n\r\n"), 0) << "older clients send no Host";
   EXPECT_EQ(StatusOf(WithFields("Host: x\r\n")), 400);
   EXPECT_EQ(StatusOf(WithFields("host: y\r\n", "GET http://x/ HTTP/1.1")), 400);
   EXPECT_EQ(StatusOf(WithFields("Host: x\r\n", "GET / HTTP/1.0")), 400);
@@ -118,7 +119,7 @@ TEST(RequestHeadTest, OneRightHostIsNamed) {
     EXPECT_EQ(StatusOf(std::string("GET / HTTP/1.1\r\nHost: ") + host + "\r\n\r\n"), 400) << host;
 }
 
-TEST(RequestHeadTest, TheBodysEndIsToldInOneWay) {
+TEST(RequestHeadTest, TheEndOfTheBodyMustBeUnambiguous) {
   EXPECT_TRUE(HeadIn(WithFields("Transfer-Encoding: Chunked\r\n")).body.chunked);
   EXPECT_EQ(HeadIn(WithFields("Content-Length: 0012\r\n")).body.bytes, 12u);
   const std::vector<std::pair<const char*, int>> wrong = {
@@ -149,7 +150,7 @@ TEST(RequestHeadTest, TheBodysEndIsToldInOneWay) {
   EXPECT_EQ(StatusOf(WithFields("Transfer-Encoding: chunked\r\n", "POST / HTTP/1.0")), 400);
 }
 
-TEST(RequestHeadTest, ConnectionsStayAsTheirProtocolHasIt) {
+TEST(RequestHeadTest, ConnectionsAreKeptAsTheirProtocolSays) {
   const auto stays = [](const char* version, const std::string& fields) {
     return HeadIn(WithFields(fields, std::string("GET / ") + version)).keep_alive;
   };
@@ -158,23 +159,23 @@ TEST(RequestHeadTest, ConnectionsStayAsTheirProtocolHasIt) {
   EXPECT_FALSE(stays("HTTP/1.0", "Connection: keep-alive, close\r\n"));
 }
 
-TEST(RequestHeadTest, OneExpectationIsKnown) {
+TEST(RequestHeadTest, OnlyOneExpectationIsSupported) {
   EXPECT_TRUE(HeadIn(WithFields("Expect: 100-Continue\r\n")).awaits_continue);
   EXPECT_EQ(StatusOf(WithFields("Expect: 100-continue\r\nExpect: more\r\n")), 417);
   EXPECT_FALSE(HeadIn(WithFields("Expect: 100-continue\r\n", "GET / HTTP/1.0")).awaits_continue);
 }
 
-TEST(RequestHeadTest, HeadsAreBounded) {
+TEST(RequestHeadTest, HeadsHaveASizeLimit) {
   const std::string much(limits::kHttpHeaderBytesMax, 'a');
   EXPECT_EQ(StatusOf("GET /" + much), 414);
-  EXPECT_EQ(StatusOf(WithFields("A: " + much)), 431) << "before its end has come";
+  EXPECT_EQ(StatusOf(WithFields("A: " + much)), 431) << "before the end of the head has arrived";
   EXPECT_EQ(StatusOf(WithFields("A: " + much + "\r\n")), 431);
 }
 
 TEST(RequestHeadTest, ErrorsShowWhatWasFound) {
   const auto read = ReadWhole(WithFields("Content-Length: three\r\n"));
   ASSERT_TRUE(read);
-  EXPECT_THAT(std::get<ApiError>(*read).message, HasSubstr("found 'three'"));
+  EXPECT_THAT(std::get<ApiError>(*read).message, HasSubstr("header is 'three'; expected a number"));
   EXPECT_LT(Shown(std::string(1000, 'x')).size(), 100u);
 }
 

@@ -1,4 +1,4 @@
-// Flags of servers: values that are missing, pairs that belong together, and the port's file.
+// Flags of servers: missing values, pairs that belong together, and the file of the port.
 #include "coordinator/net/http/server_flags.h"
 
 #include <filesystem>
@@ -25,7 +25,7 @@ struct ServerWords {
   std::string port_file;
 };
 
-TEST(ServerFlagsTest, WordsAreRead) {
+TEST(ServerFlagsTest, FlagsAreRead) {
   ServerWords words;
   const ParsedFlags parsed = words.Parse({"--host=::1", "--port=0", "--port-file=p", "--api-key=a,b",
                                           "--admin-api-key=c", "--max-requests-per-key=3",
@@ -52,7 +52,7 @@ TEST(ServerFlagsTest, AnUnsetVariableDoesNotOpenThePort) {
   }
 }
 
-TEST(ServerFlagsTest, NumbersAreBounded) {
+TEST(ServerFlagsTest, NumbersHaveLimits) {
   for (const char* word : {"--port=65536", "--port=-1", "--max-connections=0", "--max-requests-per-key=-1"})
     EXPECT_NE(ServerWords().Parse({word}).code, -1) << word;
 }
@@ -66,6 +66,23 @@ TEST(ServerFlagsTest, CertificateAndKeyBelongTogether) {
               HasSubstr("--ssl-keyfile is given without --ssl-certfile"));
 }
 
+TEST(ServerFlagsTest, ALimitForEachKeyNeedsKeys) {
+  const auto refusal = [](const std::vector<std::string>& words) {
+    ServerWords server;
+    Flags flags("server", "");
+    AddServerFlags(flags, {server.server, server.access, server.port_file});
+    EXPECT_EQ(ParseWords(flags, words).code, -1);
+    UnusedFlags unused(flags);
+    FindUnusedServerFlags(server.access, unused);
+    return std::string(unused.refusal().message());
+  };
+  EXPECT_THAT(refusal({"--max-requests-per-key=3"}),
+              HasSubstr("--max-requests-per-key does nothing without API keys"));
+  EXPECT_EQ(refusal({"--max-requests-per-key=0"}), "") << "no limit";
+  EXPECT_EQ(refusal({"--max-requests-per-key=3", "--api-key=a"}), "");
+  EXPECT_EQ(refusal({"--max-requests-per-key=3", "--api-key-file=f"}), "");
+}
+
 class PortFileTest : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
@@ -73,7 +90,7 @@ class PortFileTest : public ::testing::Test {
   const std::filesystem::path folder_ = std::filesystem::path(::testing::TempDir()) / "numoe_port_file_test";
 };
 
-TEST_F(PortFileTest, TheFileHasThePortAndNothingIsLeftBeside) {
+TEST_F(PortFileTest, ThePortIsWrittenAndNoOtherFileIsLeft) {
   const std::string path = folder_ / "port";
   EXPECT_TRUE(CheckPortFile(path).ok());
   EXPECT_TRUE(std::filesystem::is_empty(folder_)) << "asking leaves nothing behind";
@@ -85,7 +102,7 @@ TEST_F(PortFileTest, TheFileHasThePortAndNothingIsLeftBeside) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
-TEST_F(PortFileTest, WhatCannotBeWrittenIsNamed) {
+TEST_F(PortFileTest, AFileThatCannotBeWrittenIsNamed) {
   EXPECT_TRUE(CheckPortFile("").ok());
   EXPECT_TRUE(WritePort("", 1).ok());
   const std::string missing = folder_ / "no" / "port";

@@ -1,5 +1,4 @@
-// A real server over real sockets: what a connection does with requests good and bad, over plain text and
-// TLS.
+// A real server over real sockets: valid and invalid requests, over plain text and TLS.
 #include "coordinator/net/http/server.h"
 
 #include <fmt/format.h>
@@ -66,7 +65,7 @@ std::string Get(const std::string& path, const std::string& headers = "") {
 
 TEST_F(ServerTest, RequestsOnOneConnectionAreAnsweredInOrder) {
   Start();
-  // Sent at once: the second and third wait in the buffer.
+  // All are sent at once: the second and the third one wait in the buffer.
   const std::string reply =
       Ask(Post("/echo/a", "1") + Post("/echo/b", "2") + Post("/echo/c%20d", "3", kClose));
   const size_t a = reply.find("a:1"), b = reply.find("b:2"), c = reply.find("c d:3");
@@ -85,7 +84,7 @@ TEST_F(ServerTest, AConnectionIsUsedAgainAfterAStream) {
   EXPECT_TRUE(Has(AskOn(socket, Post("/echo/x", "y", kClose)), "x:y"));
 }
 
-TEST_F(ServerTest, AStreamMayHaveAHeadOfItsOwn) {
+TEST_F(ServerTest, AStreamMayHaveItsOwnHead) {
   urls_.Add(
       {.method = "GET", .pattern = "/own", .summary = "", .handle = [](const std::shared_ptr<Exchange>& e) {
          e->BeginBody({.status = 206,
@@ -102,8 +101,8 @@ TEST_F(ServerTest, AStreamMayHaveAHeadOfItsOwn) {
     EXPECT_TRUE(Has(reply, part)) << reply;
 }
 
-// More than sockets and the queue hold, piece by piece as the client takes it.
-TEST_F(ServerTest, WhoWaitsForWhatWasSentIsNeverCutOff) {
+// More than sockets and the queue hold is sent in pieces, as the client reads them.
+TEST_F(ServerTest, AHandlerThatWaitsForOnSentIsNeverCutOff) {
   constexpr size_t kPieces = 64;
   const std::string piece(1 << 20, '#');
   std::function<void(std::shared_ptr<Exchange>, size_t)> go_on;
@@ -123,7 +122,7 @@ TEST_F(ServerTest, WhoWaitsForWhatWasSentIsNeverCutOff) {
   EXPECT_EQ(reply.substr(reply.size() - 5), "0\r\n\r\n");
 }
 
-TEST_F(ServerTest, AStreamThatBreaksLooksBroken) {
+TEST_F(ServerTest, ABrokenStreamEndsWithoutItsLastChunk) {
   urls_.Add({.method = "GET",
              .pattern = "/broken",
              .summary = "",
@@ -142,7 +141,7 @@ TEST_F(ServerTest, AStreamThatBreaksLooksBroken) {
   EXPECT_TRUE(server_->Finish(60'000));
 }
 
-TEST_F(ServerTest, WhatIsNotThereIsSaidToBe) {
+TEST_F(ServerTest, UnknownPathsAreRefused) {
   Start();
   EXPECT_TRUE(Has(Ask(Get("/nowhere", kClose)), "HTTP/1.1 404"));
   const std::string wrong = Ask(Get("/echo/a", kClose));
@@ -152,7 +151,7 @@ TEST_F(ServerTest, WhatIsNotThereIsSaidToBe) {
   EXPECT_TRUE(Has(head, "200 OK") && Has(head, "Content-Length: 2") && !Has(head, "{}")) << head;
 }
 
-TEST_F(ServerTest, TooLargeARequestIsToldSoBeforeItIsRead) {
+TEST_F(ServerTest, ATooLargeRequestIsRefusedBeforeItIsRead) {
   Start();
   const std::string body = std::to_string(limits::kHttpBodyBytesMax + 1);
   EXPECT_TRUE(
@@ -161,7 +160,7 @@ TEST_F(ServerTest, TooLargeARequestIsToldSoBeforeItIsRead) {
       Has(Ask(Get("/open", "x: " + std::string(limits::kHttpHeaderBytesMax, 'a') + "\r\n")), "HTTP/1.1 431"));
 }
 
-TEST_F(ServerTest, AClientThatAsksFirstIsToldToGoOn) {
+TEST_F(ServerTest, AClientThatExpectsContinueGetsIt) {
   Start();
   tcp::socket socket = Connect();
   const std::string head =
@@ -175,7 +174,7 @@ TEST_F(ServerTest, AClientThatAsksFirstIsToldToGoOn) {
   EXPECT_TRUE(Has(reply, "a:hi")) << reply;
 }
 
-TEST_F(ServerTest, TheClientsLeavingEndsTheExchange) {
+TEST_F(ServerTest, AClientThatLeavesEndsTheExchange) {
   Start();
   auto socket = std::make_unique<tcp::socket>(Connect());
   asio::write(*socket, asio::buffer(Get("/wait")));
@@ -185,10 +184,10 @@ TEST_F(ServerTest, TheClientsLeavingEndsTheExchange) {
   std::atomic<bool> ran{false};
   exchange->Post([&ran] { ran = true; });
   EXPECT_TRUE(Has(Ask(Get("/open", kClose)), "200 OK"));
-  EXPECT_FALSE(ran) << "work for a client that has gone";
+  EXPECT_FALSE(ran) << "work for a client that has gone is dropped";
 }
 
-TEST_F(ServerTest, WorkOfOtherThreadsComesToTheExchange) {
+TEST_F(ServerTest, PostedWorkRunsOnTheExchangesExecutor) {
   Start();
   std::future<std::string> reply =
       std::async(std::launch::async, [this] { return Ask(Get("/wait", kClose)); });
@@ -198,9 +197,9 @@ TEST_F(ServerTest, WorkOfOtherThreadsComesToTheExchange) {
   EXPECT_EQ(gone_, 0);
 }
 
-TEST_F(ServerTest, ItFinishesWithTheLastByteOfTheLastAnswer) {
+TEST_F(ServerTest, FinishWaitsForTheLastByteOfTheLastAnswer) {
   Start();
-  EXPECT_TRUE(server_->Finish(0)) << "nobody has asked";
+  EXPECT_TRUE(server_->Finish(0)) << "there is no request yet";
   std::promise<void> read;
   std::future<std::string> reply = std::async(std::launch::async, [&] {
     tcp::socket socket = Connect();
@@ -209,8 +208,8 @@ TEST_F(ServerTest, ItFinishesWithTheLastByteOfTheLastAnswer) {
     return AskOn(socket, "");
   });
   const auto exchange = Waiting();
-  EXPECT_FALSE(server_->Finish(20)) << "it is not answered yet";
-  const std::string body(64 << 20, 'x');  // more than sockets hold
+  EXPECT_FALSE(server_->Finish(20)) << "the request is not answered yet";
+  const std::string body(64 << 20, 'x');  // more than the sockets' buffers hold
   exchange->Post([&] { exchange->Reply({.body = body}); });
   EXPECT_FALSE(server_->Finish(20)) << "the client has not begun to read";
   read.set_value();
@@ -219,7 +218,7 @@ TEST_F(ServerTest, ItFinishesWithTheLastByteOfTheLastAnswer) {
   EXPECT_GT(reply.get().size(), body.size());
 }
 
-TEST_F(ServerTest, KeysGuardAllButOpenRoutes) {
+TEST_F(ServerTest, KeysGuardAllRoutesExceptOpenOnes) {
   Start({}, {.keys = {"secret"}});
   EXPECT_TRUE(Has(Ask(Get("/open", kClose)), "200 OK"));
   const std::string refused = Ask(Post("/echo/a", "", kClose));
@@ -227,7 +226,7 @@ TEST_F(ServerTest, KeysGuardAllButOpenRoutes) {
   EXPECT_TRUE(Has(Ask(Post("/echo/a", "", std::string("Authorization: Bearer secret\r\n") + kClose)), "a:"));
 }
 
-TEST_F(ServerTest, PagesOfAllowedOriginsMayAsk) {
+TEST_F(ServerTest, PagesOfAllowedOriginsMaySendRequests) {
   ServerOptions options;
   options.allowed_origins = {"https://good.example"};
   Start(options);
@@ -242,10 +241,11 @@ TEST_F(ServerTest, PagesOfAllowedOriginsMayAsk) {
   EXPECT_FALSE(Has(preflight(bad), "Access-Control-Allow-Origin"));
   EXPECT_TRUE(Has(Ask(Get("/stream", good + kClose)), "Access-Control-Allow-Origin"));
   EXPECT_TRUE(Has(Ask(Get("/stream", bad + kClose)), "HTTP/1.1 403"));
-  EXPECT_FALSE(Has(Ask(Get("/open", kClose)), "Access-Control-Allow-Origin")) << "not asked by a page";
+  EXPECT_FALSE(Has(Ask(Get("/open", kClose)), "Access-Control-Allow-Origin"))
+      << "the request comes from no page";
 }
 
-TEST_F(ServerTest, AServerWithoutKeysIsForThisHost) {
+TEST_F(ServerTest, AServerWithoutKeysServesThisHost) {
   Start();
   EXPECT_TRUE(Has(Ask("GET /stream HTTP/1.1\r\nHost: evil.example\r\n\r\n"), "HTTP/1.1 421"));
   EXPECT_TRUE(
@@ -260,7 +260,7 @@ TEST_F(ServerTest, AServerWithoutKeysIsForThisHost) {
   EXPECT_TRUE(Has(host({.keys = {"k"}}), "0.0.0.0:") && !Has(host({.keys = {"k"}}), "--host"));
 }
 
-// A key and a certificate that it signs itself, as PEM files.
+// A key and a self-signed certificate, as PEM files.
 void WriteCertificate(const std::filesystem::path& certificate, const std::filesystem::path& key,
                       int64_t seconds = 3600) {
   EVP_PKEY* const pair = EVP_RSA_gen(2048);
@@ -303,7 +303,7 @@ class TlsServerTest : public ServerTest {
   ServerOptions options_;
 };
 
-TEST_F(TlsServerTest, TheSameOverTls) {
+TEST_F(TlsServerTest, RequestsAreAnsweredOverTls) {
   Start(options_);
   asio::ssl::context tls(asio::ssl::context::tls_client);
   asio::ssl::stream<tcp::socket> stream(Connect(), tls);
@@ -313,7 +313,7 @@ TEST_F(TlsServerTest, TheSameOverTls) {
   asio::read_until(stream, asio::dynamic_buffer(head), "\r\n0\r\n\r\n");
   EXPECT_TRUE(Has(head, "data: 2"));
   EXPECT_TRUE(Has(AskOn(stream, Post("/echo/x", std::string(100'000, 'y'), kClose)), "x:yyy"));
-  EXPECT_FALSE(Has(Ask(Get("/open", kClose)), "200 OK")) << "plain text is no TLS";
+  EXPECT_FALSE(Has(Ask(Get("/open", kClose)), "200 OK")) << "plain text is not accepted on a TLS port";
 }
 
 TEST_F(TlsServerTest, AClientThatLeavesIsNoticedOverTlsToo) {
@@ -327,14 +327,14 @@ TEST_F(TlsServerTest, AClientThatLeavesIsNoticedOverTlsToo) {
   EXPECT_TRUE(Becomes([this] { return gone_ == 1; }));
 }
 
-// As an answer that is made in the background does.
-TEST_F(ServerTest, APlaceIsTakenUntilItsLastHolderLetsGo) {
-  std::shared_ptr<void> place;
+// A handler that answers in the background holds its slot in this way.
+TEST_F(ServerTest, ASlotIsTakenUntilItsLastReferenceIsDropped) {
+  std::shared_ptr<void> slot;
   urls_.Add({.method = "GET",
              .pattern = "/background",
              .summary = "",
-             .handle = [&place](const std::shared_ptr<Exchange>& e) {
-               place = e->Place();
+             .handle = [&slot](const std::shared_ptr<Exchange>& e) {
+               slot = e->Slot();
                e->Reply({.body = "{}"});
              }});
   urls_.Add({.method = "GET",
@@ -348,12 +348,12 @@ TEST_F(ServerTest, APlaceIsTakenUntilItsLastHolderLetsGo) {
   EXPECT_TRUE(Has(Ask(Get("/stream", rest)), "429 "));
   EXPECT_TRUE(Has(Ask(Get("/uncounted", rest)), "200 OK"));
   EXPECT_TRUE(Has(Ask(Get("/uncounted", "Connection: close\r\n")), "401 "));
-  place.reset();
+  slot.reset();
   EXPECT_TRUE(Has(Ask(Get("/stream", rest)), "200 OK"));
 }
 
-// The connection and its answer hold each other, and the answer what waits for it.
-TEST_F(ServerTest, AnAnswerThatNeverCameEndsWithTheServer) {
+// A connection and its answer hold each other, and the answer holds the function that waits for it.
+TEST_F(ServerTest, AnUnfinishedAnswerEndsWithTheServer) {
   std::weak_ptr<Exchange> held;
   std::promise<void> asked;
   urls_.Add({.method = "GET", .pattern = "/never", .summary = "", .handle = [&](const auto& e) {
@@ -371,8 +371,8 @@ TEST_F(ServerTest, AnAnswerThatNeverCameEndsWithTheServer) {
   EXPECT_TRUE(held.expired());
 }
 
-// So that a daemon is told before it loads a model for minutes.
-TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
+// A daemon must find out before it loads a model for minutes.
+TEST_F(ServerTest, APortInUseIsReportedBeforeServing) {
   Start();
   ServerOptions options;
   options.host = "127.0.0.1";
@@ -383,7 +383,7 @@ TEST_F(ServerTest, ATakenPortIsNamedBeforeAnythingIsServed) {
       << second.status();
 }
 
-TEST_F(ServerTest, AnotherTableAnswersOpenConnectionsToo) {
+TEST_F(ServerTest, ANewTableIsUsedByOpenConnectionsToo) {
   UrlTable later;
   later.Add({.method = "GET",
              .pattern = "/open",
@@ -417,7 +417,7 @@ TEST_F(ServerTest, ConnectionsAreRefusedUntilItStarts) {
   EXPECT_TRUE(Has(Ask(Get("/open", "Connection: close\r\n")), "200 OK"));
 }
 
-TEST_F(TlsServerTest, TheMetricSaysWhenTheCertificateEndsAlsoARenewedOneThatNobodyHasSeen) {
+TEST_F(TlsServerTest, TheMetricHasTheExpiryOfTheCurrentCertificate) {
   Start(options_);
   const std::string series = "numoe_certificate_expiry_timestamp_seconds{flag=\"ssl-certfile\"} ";
   const auto days_left = [&] {
@@ -428,7 +428,7 @@ TEST_F(TlsServerTest, TheMetricSaysWhenTheCertificateEndsAlsoARenewedOneThatNobo
   };
   EXPECT_NEAR(days_left(), 3600.0 / 86400, 0.01);
   WriteCertificate(options_.tls_certificate, options_.tls_key, 90 * 86400);
-  // A file system may keep times no finer than the clock's tick.
+  // A file system may store times no finer than the clock's tick.
   std::filesystem::last_write_time(options_.tls_certificate,
                                    std::filesystem::file_time_type::clock::now() + std::chrono::seconds(1));
   for (int i = 0; i < 6000 && days_left() < 1; ++i)

@@ -1,4 +1,4 @@
-// Which handler gets what, and what is said where there is none.
+// Which handler answers a path, and the error if there is none.
 #include "coordinator/net/http/url_table.h"
 
 #include "gtest/gtest.h"
@@ -41,7 +41,7 @@ TEST(UrlTableTest, PatternsMatchSegmentBySegment) {
     EXPECT_EQ(Found(urls, "GET", path), "404") << path;
 }
 
-TEST(UrlTableTest, APathOfOtherMethodsSaysWhich) {
+TEST(UrlTableTest, APathWithOtherMethodsListsThem) {
   const UrlTable urls = MakeTable();
   EXPECT_EQ(Found(urls, "GET", "/v1/responses"), "405");
   EXPECT_EQ(Found(urls, "DELETE", "/flush"), "405");
@@ -57,13 +57,13 @@ TEST(UrlTableTest, PathsBelowV1AreFoundWithoutIt) {
   EXPECT_EQ(std::get<RouteMatch>(urls.Find("GET", "/models/k2")).path, "/v1/models/k2");
   EXPECT_EQ(Found(urls, "GET", "/responses"), "405");
   EXPECT_EQ(urls.Allowed("/responses"), "OPTIONS, POST");
-  EXPECT_EQ(Found(urls, "GET", "/v1/flush"), "404") << "and not the other way round";
+  EXPECT_EQ(Found(urls, "GET", "/v1/flush"), "404") << "a path outside /v1 is not found below it";
   EXPECT_EQ(Found(urls, "GET", "/v1/v1/models"), "404");
   urls.Add({.method = "GET", .pattern = "/models", .summary = "", .handle = nullptr});
   EXPECT_EQ(Found(urls, "GET", "/models"), "/models") << "a path's own route comes first";
 }
 
-TEST(UrlTableTest, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
+TEST(UrlTableTest, RefuseOthersReplaces404And405) {
   UrlTable urls;
   urls.Add({.method = "GET", .pattern = "/here", .summary = "", .handle = nullptr});
   urls.RefuseOthers({.http_status = 503, .message = "not yet"});
@@ -75,12 +75,32 @@ TEST(UrlTableTest, WhatIsSaidOfOthersTakesThePlaceOf404And405) {
   }
 }
 
-TEST(UrlTableTest, TheFallbackHasWhatNoRouteHas) {
+TEST(UrlTableTest, A404SaysWhyAPathIsAbsentOrWhereThePathsAreListed) {
+  UrlTable urls = MakeTable();
+  urls.Explain("/v1/embeddings", "use something else");
+  urls.Explain("/v1/audio/", "nothing is spoken here");
+  const auto message = [&urls](const char* method, const char* path) {
+    const auto found = urls.Find(method, path);
+    const auto* error = std::get_if<ApiError>(&found);
+    EXPECT_EQ(error == nullptr ? 0 : error->http_status, 404) << path;
+    EXPECT_EQ(error == nullptr ? "" : error->code, "not_found") << path;
+    return error == nullptr ? "" : error->message;
+  };
+  EXPECT_EQ(message("POST", "/v1/embeddings"), "no such path: /v1/embeddings; use something else");
+  EXPECT_EQ(message("GET", "/embeddings"), "no such path: /embeddings; use something else");
+  EXPECT_EQ(message("POST", "/v1/audio/speech"), "no such path: /v1/audio/speech; nothing is spoken here");
+  for (const char* path : {"/v1/embeddings/x", "/v1/audio", "/v1/models/"}) {
+    EXPECT_EQ(message("GET", path),
+              std::string("no such path: ") + path + "; GET /openapi.json lists the paths of this server");
+  }
+}
+
+TEST(UrlTableTest, TheFallbackAnswersPathsWithoutARoute) {
   UrlTable urls = MakeTable();
   urls.AddFallback({.method = "", .pattern = "other", .summary = "", .handle = nullptr});
   EXPECT_EQ(Found(urls, "GET", "/v1/models"), "/v1/models");
   EXPECT_EQ(Found(urls, "GET", "/nowhere"), "other");
-  EXPECT_EQ(Found(urls, "DELETE", "/flush"), "other") << "whatever its method";
+  EXPECT_EQ(Found(urls, "DELETE", "/flush"), "other") << "for any method";
 }
 
 }  // namespace

@@ -11,12 +11,12 @@ using Fields = std::vector<std::pair<std::string, std::string>>;
 TEST(UrlTextTest, PathsAreDecodedWithoutTheirQuery) {
   EXPECT_EQ(PathOf("/v1/models"), "/v1/models");
   EXPECT_EQ(PathOf("/a%20b?x=%20"), "/a b");
-  EXPECT_EQ(PathOf("/a+b"), "/a+b") << "a plus is a space in queries only";
+  EXPECT_EQ(PathOf("/a+b"), "/a+b") << "a plus means a space only in queries";
   EXPECT_EQ(PathOf("/%e4%b8%96"), "/世");
   EXPECT_EQ(PathOf(""), "");
 }
 
-TEST(UrlTextTest, WhatIsNoEscapeStays) {
+TEST(UrlTextTest, InvalidEscapesAreKept) {
   for (const char* text : {"%", "%2", "%zz", "%2z", "a%", "%%"}) EXPECT_EQ(PercentDecode(text, false), text);
   EXPECT_EQ(PercentDecode("%41%4a", false), "AJ");
   EXPECT_EQ(PercentDecode("%-1", false), "%-1");

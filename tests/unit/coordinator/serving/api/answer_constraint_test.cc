@@ -1,4 +1,4 @@
-// What an answer may be: reasoning, then content that matches a grammar, or calls.
+// What an answer may contain: reasoning, then content that matches a grammar, or calls.
 #include "coordinator/serving/api/answer_constraint.h"
 
 #include "gmock/gmock.h"
@@ -10,7 +10,7 @@ namespace {
 constexpr TokenId kThinkBegin = 256, kThinkEnd = 257, kSectionBegin = 258, kSectionEnd = 259,
                   kCallBegin = 260, kArguments = 261, kCallEnd = 262, kEnd = 263;
 
-// All bytes, then control tokens, which are in no text.
+// All bytes, then control tokens, which do not occur in text.
 std::shared_ptr<const text::GrammarVocabulary> Vocabulary() {
   static const auto vocabulary = [] {
     std::vector<std::string> bytes(256);
@@ -44,7 +44,7 @@ text::OutputFormat Hermes() {
   return format;
 }
 
-// A tool f that takes an object, and one g that takes {"n": 1} or {"n": 2}.
+// A tool f that accepts an object, and a tool g that accepts {"n": 1} or {"n": 2}.
 CallPolicy Tools(CallPolicy::Choice choice) {
   using Kind = text::GrammarSource::Kind;
   return {.choice = choice,
@@ -88,7 +88,7 @@ class AnswerConstraintTest : public ::testing::Test {
   std::unique_ptr<execution::TokenConstraint> constraint_;
 };
 
-TEST_F(AnswerConstraintTest, CallsInXmlAreDrawnFreelyAndCannotBeDemanded) {
+TEST_F(AnswerConstraintTest, CallsInXmlAreSampledFreelyAndCannotBeDemanded) {
   text::OutputFormat coder = Hermes();
   coder.tools = text::ToolSyntax::kQwenCoder;
   const auto constrain = [&](CallPolicy::Choice choice) {
@@ -104,7 +104,7 @@ TEST_F(AnswerConstraintTest, CallsInXmlAreDrawnFreelyAndCannotBeDemanded) {
   both.structure = text::GrammarSource{text::GrammarSource::Kind::kRegex, "a"};
   both.structure_param = "regex";
   const auto refused = ConstrainAnswer(both, {.format = coder}, grammars_);
-  ASSERT_EQ(refused.index(), 1u) << "no call could ever be drawn";
+  ASSERT_EQ(refused.index(), 1u) << "no call could ever be sampled";
   EXPECT_EQ(std::get<net::ApiError>(refused).param, "regex");
 }
 
@@ -121,7 +121,7 @@ TEST_F(AnswerConstraintTest, TheContentMatchesAndThenEnds) {
 
 TEST_F(AnswerConstraintTest, ReasoningIsFreeButCannotEndTheAnswer) {
   Begin("[0-9]+", {.format = Thinking()});
-  EXPECT_TRUE(Allows('7')) << "it need not reason";
+  EXPECT_TRUE(Allows('7')) << "reasoning is optional";
   EXPECT_FALSE(Allows('x'));
   Say(kThinkBegin);
   Say("x = 3\n");
@@ -134,7 +134,7 @@ TEST_F(AnswerConstraintTest, ReasoningIsFreeButCannotEndTheAnswer) {
   Say(kEnd);
 }
 
-TEST_F(AnswerConstraintTest, WhereThePromptStandsDecidesWhatComesFirst) {
+TEST_F(AnswerConstraintTest, TheEndOfThePromptDecidesWhatComesFirst) {
   Begin("ok", {.format = Thinking(), .prompt_mark = text::Mark::kThinkBegin});
   Say("hm");
   Say(kThinkEnd);
@@ -146,7 +146,7 @@ TEST_F(AnswerConstraintTest, WhereThePromptStandsDecidesWhatComesFirst) {
   EXPECT_FALSE(Allows(kThinkBegin));
 }
 
-TEST_F(AnswerConstraintTest, CallsMayStandInsteadOfTheContent) {
+TEST_F(AnswerConstraintTest, CallsMayReplaceTheContent) {
   const CallPolicy tools = Tools(CallPolicy::Choice::kAuto);
   Begin("ok", {.format = Kimi()}, tools);
   EXPECT_FALSE(Allows(kCallBegin)) << "a section begins before its calls";
@@ -185,24 +185,24 @@ TEST_F(AnswerConstraintTest, FormatsWithoutSectionsBeginWithACall) {
   Say(kEnd);
 }
 
-TEST_F(AnswerConstraintTest, FreeAnswersAreFreeUntilTheyCall) {
+TEST_F(AnswerConstraintTest, FreeAnswersAreUnconstrainedUntilTheyCall) {
   Begin("", {.format = Kimi()}, Tools(CallPolicy::Choice::kAuto));
   for (const TokenId token : {kThinkBegin, TokenId{'a'}, kThinkEnd, TokenId{'b'}}) {
-    EXPECT_TRUE(constraint_->Mask()->empty()) << "and cost nothing";
+    EXPECT_TRUE(constraint_->Mask()->empty()) << "and need no mask";
     Say(token);
   }
   EXPECT_TRUE(Allows(kEnd));
   Say(kSectionBegin);
-  EXPECT_FALSE(Allows(kSectionEnd)) << "a section has a call";
+  EXPECT_FALSE(Allows(kSectionEnd)) << "a section contains at least one call";
   EXPECT_FALSE(Allows('a'));
   Say(kCallBegin);
   Say("functions.");
-  EXPECT_FALSE(Allows('h')) << "declared by nobody";
+  EXPECT_FALSE(Allows('h')) << "no tool with this letter is declared";
   Say("g:3");
   EXPECT_FALSE(Allows('4')) << "calls are counted over the conversation";
   Say(kArguments);
   Say("{\"n\":");
-  EXPECT_FALSE(Allows('3')) << "not what the schema has";
+  EXPECT_FALSE(Allows('3')) << "the schema does not allow it";
   EXPECT_FALSE(Allows(kCallEnd));
   Say("1}");
   Say(kCallEnd);
@@ -216,7 +216,7 @@ TEST_F(AnswerConstraintTest, FreeAnswersAreFreeUntilTheyCall) {
   Say(kEnd);
 }
 
-TEST_F(AnswerConstraintTest, ACallOutsideOfASectionIsReadAllTheSame) {
+TEST_F(AnswerConstraintTest, ACallOutsideOfASectionIsAccepted) {
   Begin("", {.format = Kimi()}, Tools(CallPolicy::Choice::kAuto));
   Say("<|tool_call_section_begin|>");
   Say(kCallBegin);
@@ -229,7 +229,7 @@ TEST_F(AnswerConstraintTest, ACallOutsideOfASectionIsReadAllTheSame) {
   Say(kEnd);
 }
 
-TEST_F(AnswerConstraintTest, DemandedCallsAreAllThatCanFollowTheReasoning) {
+TEST_F(AnswerConstraintTest, OnlyDemandedCallsCanFollowTheReasoning) {
   Begin("", {.format = Kimi()}, Tools(CallPolicy::Choice::kRequired));
   EXPECT_FALSE(Allows('a') || Allows(kEnd) || Allows(kCallBegin));
   EXPECT_TRUE(Allows(kSectionBegin));
@@ -248,7 +248,7 @@ TEST_F(AnswerConstraintTest, DemandedCallsAreAllThatCanFollowTheReasoning) {
   Say(kSectionEnd);
   Say(kEnd);
   Begin("ok", {.format = Kimi()}, Tools(CallPolicy::Choice::kRequired));
-  EXPECT_FALSE(Allows('o')) << "there is no content to match anything";
+  EXPECT_FALSE(Allows('o')) << "a demanded call leaves no room for content";
   EXPECT_TRUE(Allows(kSectionBegin));
 }
 
@@ -262,7 +262,7 @@ TEST_F(AnswerConstraintTest, WhiteSpaceMayComeBeforeACallAsTheModelWritesIt) {
   Say(kCallBegin);
 }
 
-TEST_F(AnswerConstraintTest, OneCallWhereMoreAreNotWanted) {
+TEST_F(AnswerConstraintTest, WithoutParallelCallsThereIsOne) {
   CallPolicy one = Tools(CallPolicy::Choice::kRequired);
   one.parallel = false;
   Begin("", {.format = Hermes()}, one);
@@ -273,7 +273,7 @@ TEST_F(AnswerConstraintTest, OneCallWhereMoreAreNotWanted) {
   Say(kEnd);
 }
 
-TEST_F(AnswerConstraintTest, WhatIsNotAskedForIsNoConstraint) {
+TEST_F(AnswerConstraintTest, WithoutARequestThereIsNoConstraint) {
   const text::OutputFormat kimi = Kimi(), none = Thinking();
   EXPECT_EQ(std::get<0>(ConstrainAnswer(Asking({}), {.format = kimi}, grammars_)), nullptr);
   EXPECT_EQ(

@@ -1,5 +1,5 @@
-// Random answers of every format, sense and nonsense: the JSON a client reads from the stream is the JSON of
-// the whole answer, however the tokens fall into events.
+// Random answers of every format, valid and invalid: the JSON that a client reads from the stream equals the
+// JSON of the complete answer, however the tokens are divided into events.
 #include <cstring>
 #include <random>
 
@@ -43,7 +43,7 @@ TEST_P(AnswerStreamTest, StreamsAddUpToWholeAnswers) {
     reasoning += choice.at("message").contains("reasoning");
     contents += !Fields(stream.message)["content"].get<std::string>().empty();
   }
-  EXPECT_GT(calls, 100u) << "the runs must reach what they test";
+  EXPECT_GT(calls, 100u) << "the random answers must contain what is tested";
   EXPECT_GT(reasoning, 100u);
   EXPECT_GT(contents, 300u);
 }

@@ -1,4 +1,4 @@
-// Tokens of an answer as they are counted.
+// How the tokens of answers are counted.
 #include "coordinator/serving/api/answer_writer.h"
 
 #include "gtest/gtest.h"
@@ -8,7 +8,7 @@
 namespace numoe::serving {
 namespace {
 
-TEST(CountUsageTest, AnswersAddUpAndAPromptCountsOnce) {
+TEST(CountUsageTest, TokensOfAnswersAddUpAndAPromptCountsOnce) {
   const ByteTokenizer tokenizer({"!<end>"});
   const std::vector<TokenId> end = {256}, first_prompt = {1, 2, 3}, second_prompt = {4, 5};
   const text::OutputFormat format;
@@ -28,7 +28,7 @@ TEST(CountUsageTest, AnswersAddUpAndAPromptCountsOnce) {
   }
   const TokenUsage all = CountUsage(choices);
   EXPECT_EQ(all.prompt, 3 + 2);
-  EXPECT_EQ(all.cached, 3 + 1) << "of the first answer to each prompt";
+  EXPECT_EQ(all.cached, 3 + 1) << "only the first answer to each prompt counts";
   EXPECT_EQ(all.completion, 1 + 2 + 3 + 4);
   EXPECT_EQ(all.reasoning, 0);
   const TokenUsage one = CountUsage(*choices[1]);

@@ -1,8 +1,8 @@
-// ApiFixture: what the API's handlers work with, over a tokenizer of bytes and an engine that the test speaks
-// for.
+// ApiFixture: the dependencies of the API's handlers, with a tokenizer of bytes and an engine that the test
+// controls.
 //
-// The chat template prints each message as ROLE:CONTENT; and has no marks; the model's end is token 256.
-// Tests change `deps` before they use it. One thread.
+// The chat template prints each message as ROLE:CONTENT; and has no marks; token 256 ends the model's
+// answers. Tests change `deps` before they use it. One thread.
 #pragma once
 
 #include <memory>

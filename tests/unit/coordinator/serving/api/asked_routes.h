@@ -1,8 +1,8 @@
-// AskedRoutes: routes of the API over an engine that computes nothing, asked without a server, for tests.
+// AskedRoutes: calls routes of the API in tests without a server, with an engine that computes nothing.
 //
-// Ask finds a request's route as a server does, runs its handler, and waits for the one reply; a stream is a
-// failure. The tokenizer has a token for each byte. The engine takes note of what it is told. One thread
-// asks.
+// Ask finds a request's route as a server does, runs its handler and waits for the one reply; a stream is a
+// failure. The tokenizer has a token for each byte. The engine records the calls that it gets. One thread
+// calls Ask.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class StillEngine final : public engine::Engine {
   std::vector<std::string> resets;
 };
 
-// Takes the one reply of a handler, from whichever thread.
+// Receives the one reply of a handler, from any thread.
 class AskedExchange final : public net::Exchange {
  public:
   AskedExchange(net::HttpRequest request, net::ErrorShape errors)
@@ -56,10 +56,10 @@ class AskedExchange final : public net::Exchange {
   void EndStream() override { ADD_FAILURE() << request_.path; }
   void Break() override { ADD_FAILURE() << request_.path; }
   void OnSent(std::function<void()>) override { ADD_FAILURE() << request_.path; }
-  void OnGone(std::function<void()>) override {}  // nobody leaves
+  void OnGone(std::function<void()>) override {}  // no client leaves
   void Post(std::function<void()> work) override { work(); }
   boost::asio::any_io_executor Executor() override { return {}; }
-  std::shared_ptr<net::RequestPlace> Place() override { return nullptr; }
+  std::shared_ptr<net::ConcurrencySlot> Slot() override { return nullptr; }
   void CountTokens(int) override {}
   net::HttpReply Await() { return reply_.get_future().get(); }
 
@@ -91,14 +91,14 @@ class AskedRoutes : public ::testing::Test {
     match.route->handle(exchange);
     return exchange->Await();
   }
-  // The same, of which only the JSON is of interest.
+  // The JSON of the same reply, whose status must be 200.
   nlohmann::ordered_json AskJson(const std::string& method, const std::string& path,
                                  const std::string& body = "", const net::Caller& caller = {}) {
     const net::HttpReply reply = Ask(method, path, body, caller);
     EXPECT_EQ(reply.status, 200) << reply.body;
     return nlohmann::ordered_json::parse(reply.body, nullptr, false);
   }
-  // What a route is registered as.
+  // The route that answers this method and path.
   const net::Route& Found(const std::string& method, const std::string& path) const {
     return *std::get<net::RouteMatch>(urls_.Find(method, path)).route;
   }
@@ -131,7 +131,7 @@ class AskedRoutes : public ::testing::Test {
                 .server_info = {{"port", 8080}}};
   RunningTasks running_;
   net::UrlTable urls_;
-  PreparationPool preparers_{1};  // ends first: what it does uses all of the others
+  PreparationPool preparers_{1};  // destroyed first, because its jobs use all of the others
 };
 
 }  // namespace numoe::serving

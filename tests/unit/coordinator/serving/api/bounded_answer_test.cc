@@ -1,5 +1,5 @@
-// Words that an answer must not contain, and the end of reasoning that has had its tokens; alone, and
-// together with what else constrains the answer.
+// Words that an answer must not contain, and reasoning that has used up its budget; alone, and together with
+// the other constraint of the answer.
 #include "coordinator/serving/api/bounded_answer.h"
 
 #include "gmock/gmock.h"
@@ -30,7 +30,7 @@ class BoundedAnswerTest : public ::testing::Test {
     return mask.ok() &&
            (mask->empty() || ((*mask)[static_cast<size_t>(token) / 64] >> (token % 64) & 1) != 0);
   }
-  // How many tokens may come.
+  // The number of tokens that are allowed next.
   int Count() {
     int count = 0;
     for (TokenId token = 0; token <= kStop; ++token) count += May(token) ? 1 : 0;
@@ -59,7 +59,7 @@ class BoundedAnswerTest : public ::testing::Test {
   std::unique_ptr<execution::TokenConstraint> constraint_;
 };
 
-TEST_F(BoundedAnswerTest, NothingAskedForIsNothing) {
+TEST_F(BoundedAnswerTest, WithoutLimitsThereIsNoConstraint) {
   Bound({});
   EXPECT_EQ(constraint_, nullptr);
 }
@@ -71,13 +71,13 @@ TEST_F(BoundedAnswerTest, AWordIsNeverCompleted) {
   EXPECT_FALSE(constraint_->ends_text());
   Say("a ca");
   EXPECT_FALSE(May('t'));
-  EXPECT_EQ(Count(), kStop) << "all but one";
+  EXPECT_EQ(Count(), kStop) << "all tokens except one";
   Say("r c\xC3");
   EXPECT_FALSE(May(0xA9));
   constraint_->Accept(0xA8);
   Say("ca");
   constraint_->Accept(kFinish);
-  EXPECT_TRUE(May('t')) << "text on both sides of a mark is not one word";
+  EXPECT_TRUE(May('t')) << "text before and after a mark does not form one word";
 }
 
 TEST_F(BoundedAnswerTest, AStructureThatNeedsAForbiddenWordEndsTheRequest) {
@@ -97,31 +97,31 @@ TEST_F(BoundedAnswerTest, AStructureThatNeedsAForbiddenWordEndsTheRequest) {
   EXPECT_THAT(mask.status().message(), HasSubstr("bad_words: "));
 }
 
-TEST_F(BoundedAnswerTest, ReasoningEndsWhenItHasHadItsTokens) {
+TEST_F(BoundedAnswerTest, ReasoningEndsWhenItsBudgetIsUsedUp) {
   Bound(Thinking(3), text::Mark::kThinkBegin);
   Say("ab");
   EXPECT_EQ(Count(), kStop + 1);
   Say("c");
   EXPECT_TRUE(May(kFinish));
   EXPECT_EQ(Count(), 1);
-  EXPECT_EQ(Count(), 1) << "asked again, as after a step that was lost";
+  EXPECT_EQ(Count(), 1) << "the mask is requested again, as after a failed step";
   constraint_->Accept(kFinish);
   Say("any content at all");
   constraint_->Accept(kBegin);
-  EXPECT_EQ(Count(), 1) << "nothing is left for a second thought";
+  EXPECT_EQ(Count(), 1) << "the budget has no tokens left for further reasoning";
 }
 
-TEST_F(BoundedAnswerTest, WhoEndsInTimeOrNeverBeginsIsFree) {
+TEST_F(BoundedAnswerTest, ReasoningThatEndsInTimeOrNeverBeginsIsNotConstrained) {
   Bound(Thinking(3));
   Say("no thought");
   constraint_->Accept(kBegin);
   Say("ab");
-  constraint_->Accept(kCall);  // calls end it too
+  constraint_->Accept(kCall);  // a call ends the reasoning as well
   Say("and what follows");
   EXPECT_EQ(Count(), kStop + 1);
 }
 
-TEST_F(BoundedAnswerTest, NoTokensAtAll) {
+TEST_F(BoundedAnswerTest, ABudgetOfZeroTokens) {
   Bound(Thinking(0), text::Mark::kThinkBegin);
   EXPECT_TRUE(May(kFinish));
   EXPECT_EQ(Count(), 1);
@@ -131,7 +131,7 @@ TEST_F(BoundedAnswerTest, NoTokensAtAll) {
   EXPECT_EQ(Count(), 1);
 }
 
-TEST_F(BoundedAnswerTest, AGrammarBeginsBehindTheMark) {
+TEST_F(BoundedAnswerTest, AGrammarBeginsAfterTheMark) {
   GenerationRequest request = Thinking(2);
   request.conversation.emplace();
   request.structure = text::GrammarSource{text::GrammarSource::Kind::kRegex, "[0-9]+"};

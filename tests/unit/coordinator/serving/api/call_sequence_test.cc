@@ -1,6 +1,6 @@
-// Calls drawn from the masks, in every format: the real parser reads each of them whole, and the independent
-// validator finds that its arguments are what the tool's schema says. And the other way round: calls as the
-// models' templates write them are in the masks, however they are cut into tokens.
+// Calls sampled from the masks, in every format: the real parser reads each of them completely, and an
+// independent validator finds that the arguments match the tool's schema. In the other direction: calls as
+// the models' templates write them are allowed by the masks, however they are divided into tokens.
 #include "coordinator/serving/api/call_sequence.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// The client's view of `said`.
+// What a client reads from `said`.
 ordered_json ChoiceOf(const CallModel& model, const GenerationRequest& request,
                       absl::Span<const TokenId> said, engine::FinishReason finish,
                       const std::vector<TokenId>& prompt) {
@@ -37,7 +37,7 @@ const ordered_json* FunctionCalled(const ordered_json& tools, const std::string&
   return nullptr;
 }
 
-// Every call is of a declared tool, numbered, and fits.
+// Checks that every call has a declared tool, the right number and arguments that match.
 void CheckCalls(const GenerationRequest& request, const ordered_json& choice, const std::string& said) {
   const ordered_json calls = choice["message"].value("tool_calls", ordered_json::array());
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -125,7 +125,7 @@ void CheckWalks(const CallModel& model, int runs, uint64_t seed, Tally& tally) {
     const ordered_json half =
         ChoiceOf(model, request, {said.data(), cut}, engine::FinishReason::kLength, prompt);
     if (request.conversation->calls.parallel) {
-      EXPECT_EQ(half["finish_reason"], "length") << "max_tokens cut it";
+      EXPECT_EQ(half["finish_reason"], "length") << "max_tokens ended it";
     }
   }
 }
@@ -135,10 +135,10 @@ class CallSequenceTest : public ::testing::TestWithParam<size_t> {
   const CallModel& model() const { return SmallCallModels()[GetParam()]; }
 };
 
-TEST_P(CallSequenceTest, WhatTheMasksAllowIsReadAsCallsThatFit) {
+TEST_P(CallSequenceTest, SampledCallsAreParsedAndMatchTheirSchemas) {
   Tally tally;
   CheckWalks(model(), 200, 11, tally);
-  EXPECT_GT(tally.calls, 200u) << "the walks must reach what they test";
+  EXPECT_GT(tally.calls, 200u) << "the walks must contain what is tested";
   EXPECT_GT(tally.several, 20u);
   EXPECT_GT(tally.reasoning, 20u);
   EXPECT_GT(tally.contents, 10u);
@@ -192,7 +192,7 @@ TEST_P(CallSequenceTest, CallsAsTemplatesWriteThemAreAllowedInAnySplit) {
   }
 }
 
-TEST_P(CallSequenceTest, WhatNoTemplateWritesIsNot) {
+TEST_P(CallSequenceTest, OtherCallsAreNotAllowed) {
   const ordered_json tools = ordered_json::parse(R"([
     {"function": {"name": "f", "parameters": {"properties": {"x": {"type": "integer"}}, "required": ["x"]}}},
     {"function": {"name": "g"}}])");
@@ -216,7 +216,7 @@ TEST_P(CallSequenceTest, WhatNoTemplateWritesIsNot) {
     EXPECT_FALSE(says(name, arguments)) << name << " " << arguments;
   EXPECT_FALSE(Says(model(), *Constrained(model(), ChatRequest(tools, "required")),
                     Written(model(), {}, false), random))
-      << "no call";
+      << "there is no call";
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, CallSequenceTest, ::testing::Range(size_t{0}, size_t{3}),

@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr size_t kSoftTokens = 80;    // from here on a walk prefers to end
-constexpr size_t kHardTokens = 3000;  // a walk that still goes on is stuck
+constexpr size_t kSoftTokens = 80;    // after this many tokens a walk prefers to end
+constexpr size_t kHardTokens = 3000;  // a walk of this length is stuck
 
 const std::vector<std::string>& Pieces() {
   static const std::vector<std::string> pieces = {
@@ -69,7 +69,8 @@ class Walk {
     ++tokens_;
     if (mask.empty()) return DrawFree();
     if (tokens_ > kSoftTokens || random_() % 8 == 0) {
-      // Braces may be text of a string that must end otherwise; what random patterns ask for helps out.
+      // Braces may be part of a string that has to end in another way; the text that random patterns demand
+      // helps.
       const size_t wants = random_() % 2 == 0 ? way_out_.size() : way_out_.size() - 2;
       for (size_t i = 0; i < wants; ++i)
         if (Has(mask, way_out_[i])) return way_out_[i];
@@ -83,7 +84,7 @@ class Walk {
  private:
   TokenId Text(const char* said) const { return model_.tokenizer->Encode(said, text::Specials::kAsText)[0]; }
 
-  // The model thinks, says something, and then calls or ends.
+  // The model reasons, writes some content, and then calls a tool or ends.
   TokenId DrawFree() {
     if (free_left_ > 0) {
       --free_left_;
@@ -186,7 +187,7 @@ std::vector<TokenId> RandomAnswer(const CallModel& model, execution::TokenConstr
     said.push_back(token);
     if (token == model.end) return said;
   }
-  ADD_FAILURE() << "no end in sight: " << model.tokenizer->Decode(said, false);
+  ADD_FAILURE() << "the walk does not end: " << model.tokenizer->Decode(said, false);
   return {};
 }
 

@@ -1,9 +1,9 @@
-// What the tests of constrained calls share: models of every format, random tools, and random answers drawn
+// Shared by the tests of constrained calls: models of every format, random tools, and random answers sampled
 // from the masks.
 //
-// A walk draws each token among those that the mask has and ends soon, as a small model would; where there is
-// no mask it writes what it likes and then calls, or ends. Failures are reported through GoogleTest. All
-// randomness comes from the given generator. One thread.
+// A walk samples each token from the mask and ends soon, as a small model would. Where there is no mask, it
+// writes random text and then calls a tool, or ends. Failures are reported with GoogleTest. All randomness
+// comes from the given generator. One thread.
 #pragma once
 
 #include <memory>
@@ -26,30 +26,30 @@ struct CallModel {
   std::optional<TokenId> Find(text::Mark mark) const;
 };
 
-/// All bytes, pieces of JSON and calls that reach over every border, and the format's marks.
+/// All bytes, pieces of JSON and of calls that extend over every border, and the format's marks.
 const std::vector<CallModel>& SmallCallModels();
-/// The files of a published or trained tokeniser, whose answers end with `end`.
+/// The files of a published or trained tokeniser; `end` is the token that ends its answers.
 CallModel LoadCallModel(const std::string& folder, const std::string& end);
 
-/// One to four functions, strict or not, with the schemas of random objects or none.
+/// One to four functions, strict or not, with random schemas of objects or none.
 nlohmann::ordered_json RandomTools(std::mt19937_64& random);
 
-/// As a client sends it. `choice` is tool_choice as JSON.
+/// A request as a client sends it. `choice` is tool_choice as JSON.
 GenerationRequest ChatRequest(const nlohmann::ordered_json& tools, const nlohmann::ordered_json& choice,
                               bool parallel = true);
 
-/// Null and a test failure if it is refused.
+/// Returns null and reports a test failure if the request is refused.
 std::unique_ptr<execution::TokenConstraint> Constrained(const CallModel& model,
                                                         const GenerationRequest& request,
                                                         std::optional<text::Mark> prompt_mark = {});
 
-/// Up to the end token, which is the last one. Empty and a test failure if no token is allowed, or no end is
-/// in sight.
+/// Returns the tokens up to the end token, which is the last one. Returns nothing and reports a test failure
+/// if no token is allowed, or the walk does not end.
 std::vector<TokenId> RandomAnswer(const CallModel& model, execution::TokenConstraint& constraint,
                                   std::mt19937_64& random);
 
-/// Says `text`, cut at random into tokens, marks by name; then the end. False at the first token that the
-/// mask lacks.
+/// Feeds `text`, divided at random into tokens and with marks by their names, and then the end. Returns false
+/// at the first token that the mask does not contain.
 bool Says(const CallModel& model, execution::TokenConstraint& constraint, std::string_view text,
           std::mt19937_64& random);
 

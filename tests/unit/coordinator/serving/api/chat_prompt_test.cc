@@ -1,4 +1,4 @@
-// Histories with tool calls meet templates of every kind.
+// Conversations with tool calls, rendered with templates of every kind.
 #include "coordinator/serving/api/chat_prompt.h"
 
 #include "coordinator/serving/api/openai_request.h"
@@ -40,7 +40,7 @@ TEST(ChatPromptTest, IdsAndOrderOfResults) {
   EXPECT_EQ(Render(kIds, text::ToolSyntax::kHermes), "[call_1][call_2]call_1=1;call_2=2;");
 }
 
-// As published with DeepSeek V3.1, and as Kimi's.
+// Templates as published with DeepSeek V3.1, and with Kimi.
 TEST(ChatPromptTest, ArgumentsAsTextOrAsObjects) {
   EXPECT_EQ(Render("{% for m in messages %}{% for c in m['tool_calls'] %}{{ c['type'] + ':' + "
                    "c['function']['arguments'] + ';' }}{% endfor %}{% endfor %}",
@@ -52,7 +52,8 @@ TEST(ChatPromptTest, ArgumentsAsTextOrAsObjects) {
             "{\"a\": 1};{};");
 }
 
-// As published with Qwen3, whose template searches the content; DeepSeek V3's tells calls by content none.
+// As published with Qwen3, whose template searches in the content; DeepSeek V3's recognises calls by the
+// content none.
 TEST(ChatPromptTest, ContentOfATurnOfCalls) {
   constexpr char kQwen[] =
       "{% for m in messages %}{% if '</think>' in m.content %}x{% endif %}{% endfor %}ok";
@@ -84,7 +85,7 @@ TEST(ChatPromptTest, DeclarationsAreSortedForKimiAndComeAsTypeScript) {
       << "as the client wrote them";
 }
 
-TEST(ChatPromptTest, TheFirstRefusalIsTheOneThatIsTold) {
+TEST(ChatPromptTest, TheTemplatesFirstErrorIsReported) {
   EXPECT_THAT(Render("{{ raise_exception('no ' + messages[1].tool_calls[0].function.arguments | string) }}",
                      text::ToolSyntax::kKimi),
               HasSubstr("no {'a': 1}"));

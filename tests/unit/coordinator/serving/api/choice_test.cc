@@ -1,5 +1,5 @@
-// Token events to answers, with a real tokenizer: streamed text is the whole text, stop tokens and stop
-// strings are no part of it.
+// From token events to answers, with a real tokenizer: streamed text adds up to the complete text, and stop
+// tokens and stop strings are not part of it.
 #include "coordinator/serving/api/choice.h"
 
 #include <memory>
@@ -16,7 +16,7 @@ constexpr char kText[] = "Grüße, 世界 🎉";
 
 std::string Text(const std::vector<text::AnswerDelta>& deltas) {
   if (deltas.empty()) return "";
-  EXPECT_EQ(deltas.size(), 1u) << "content alone is one delta";
+  EXPECT_EQ(deltas.size(), 1u) << "adjacent content is one delta";
   EXPECT_EQ(deltas[0].kind, text::AnswerDelta::Kind::kContent);
   return deltas[0].text;
 }
@@ -57,9 +57,9 @@ class ChoiceTest : public ::testing::Test {
   std::vector<TokenId> eos_ids_;
 };
 
-TEST_F(ChoiceTest, TextComesInWholeCharactersAndAddsUp) {
+TEST_F(ChoiceTest, TextIsReleasedInWholeCharactersAndAddsUp) {
   const std::vector<TokenId> ids = Ids(kText);
-  ASSERT_GT(ids.size(), 8u) << "characters must be cut by tokens for this to say anything";
+  ASSERT_GT(ids.size(), 8u) << "the test needs characters that consist of several tokens";
   Choice choice = Make(ChatOf());
   std::string text;
   size_t silent = 0;
@@ -67,7 +67,7 @@ TEST_F(ChoiceTest, TextComesInWholeCharactersAndAddsUp) {
     const ChoiceStep step = choice.Take({.tokens = {id}, .error = {}});
     text += Text(step.deltas);
     silent += !step.says_something();
-    EXPECT_EQ(text::ReplaceInvalidUtf8(text), text) << "half a character went out";
+    EXPECT_EQ(text::ReplaceInvalidUtf8(text), text) << "a part of a character was released";
   }
   EXPECT_GT(silent, 0u);
   EXPECT_FALSE(choice.done());
@@ -79,7 +79,7 @@ TEST_F(ChoiceTest, TextComesInWholeCharactersAndAddsUp) {
   EXPECT_EQ(choice.completion_tokens(), static_cast<int>(ids.size()));
 }
 
-TEST_F(ChoiceTest, AnEchoIsTheClientsTextWithoutWhatItWasMadeToBeginWith) {
+TEST_F(ChoiceTest, AnEchoIsTheClientsTextWithoutTheAddedFirstToken) {
   const ByteTokenizer begins({"!<bos>"}, {}, "<bos>");
   const TokenId bos = *begins.SpecialId("<bos>");
   const std::vector<TokenId> prompt = {bos, 'a', 'b'};
@@ -96,7 +96,7 @@ TEST_F(ChoiceTest, AnEchoIsTheClientsTextWithoutWhatItWasMadeToBeginWith) {
   EXPECT_EQ(echo({.tokens = prompt}), "<bos>abc");
 }
 
-TEST_F(ChoiceTest, TheTokenThatEndsItIsCountedButNotText) {
+TEST_F(ChoiceTest, TheTokenThatEndsAnAnswerIsCountedButNotText) {
   const TokenId own = Ids("!")[0];
   GenerationRequest request = ChatOf();
   request.sampling.stop_token_ids = {own};
@@ -109,11 +109,11 @@ TEST_F(ChoiceTest, TheTokenThatEndsItIsCountedButNotText) {
     EXPECT_EQ(choice.completion_tokens(), static_cast<int>(ids.size()));
     EXPECT_EQ(choice.finish_reason(), "stop");
     const auto* reason = std::get_if<TokenId>(&choice.stop_reason());
-    EXPECT_EQ(reason != nullptr && *reason == own, last == own) << "the model's own end is no stop reason";
+    EXPECT_EQ(reason != nullptr && *reason == own, last == own) << "the model's own end has no stop reason";
   }
 }
 
-TEST_F(ChoiceTest, AStopStringEndsItBeforeTheEngineDoes) {
+TEST_F(ChoiceTest, AStopStringEndsTheAnswerBeforeTheEngineDoes) {
   for (const bool include : {false, true}) {
     GenerationRequest request = ChatOf({"界"});
     request.include_stop = include;
@@ -128,7 +128,7 @@ TEST_F(ChoiceTest, AStopStringEndsItBeforeTheEngineDoes) {
   }
 }
 
-TEST_F(ChoiceTest, StopStringsCountFromMinTokensOn) {
+TEST_F(ChoiceTest, StopStringsCountAfterMinTokens) {
   GenerationRequest request = ChatOf({"a"});
   request.sampling.min_tokens = 3;
   Choice choice = Make(request);
@@ -138,7 +138,7 @@ TEST_F(ChoiceTest, StopStringsCountFromMinTokensOn) {
   EXPECT_TRUE(choice.ended_early());
 }
 
-TEST_F(ChoiceTest, WhatWasHeldBackGoesOutAtTheEnd) {
+TEST_F(ChoiceTest, HeldBackTextIsReleasedAtTheEnd) {
   Choice choice = Make(ChatOf({"abcdef"}));
   EXPECT_EQ(TakeAll(choice, Ids("xabc"), engine::FinishReason::kLength), "xabc");
   EXPECT_FALSE(choice.ended_early());
@@ -152,7 +152,7 @@ TEST_F(ChoiceTest, AnUnfinishedCharacterAtTheEndIsReplaced) {
   EXPECT_EQ(TakeAll(choice, ids, engine::FinishReason::kLength), "\xef\xbf\xbd");
 }
 
-TEST_F(ChoiceTest, LogprobsAndTokensWaitForWhatTheySay) {
+TEST_F(ChoiceTest, LogprobsAndTokensWaitForTheirText) {
   std::vector<TokenId> ids = Ids("🎉");
   ASSERT_GT(ids.size(), 1u);
   GenerationRequest request;
@@ -175,14 +175,14 @@ TEST_F(ChoiceTest, LogprobsAndTokensWaitForWhatTheySay) {
     logprobs += step.logprobs.size();
   }
   EXPECT_EQ(told, ids);
-  EXPECT_EQ(logprobs, ids.size() - 1) << "the end is not part of the answer";
+  EXPECT_EQ(logprobs, ids.size() - 1) << "the token that ends the answer is not part of it";
   EXPECT_EQ(choice.MeanLogprob(), -0.5);
 }
 
-TEST_F(ChoiceTest, EchoSaysThePromptFirst) {
+TEST_F(ChoiceTest, EchoBeginsWithThePrompt) {
   GenerationRequest request;
   request.echo = true;
-  request.stop = {"ab"};  // of the answer, not of the prompt
+  request.stop = {"ab"};  // searched in the answer, not in the prompt
   const std::vector<TokenId> prompt = Ids("ab ");
   Choice choice(request,
                 {.tokenizer = *tokenizer_, .format = format_, .eos_token_ids = eos_ids_, .prompt = prompt});
@@ -190,7 +190,7 @@ TEST_F(ChoiceTest, EchoSaysThePromptFirst) {
   EXPECT_EQ(choice.completion_tokens(), 1);
 }
 
-TEST_F(ChoiceTest, AbortedIsItsOwnReason) {
+TEST_F(ChoiceTest, AnAbortedAnswerHasItsOwnFinishReason) {
   Choice choice = Make(ChatOf());
   choice.Take({.tokens = Ids("a"), .error = {}});
   choice.Take({.finish = engine::FinishReason::kCancelled, .error = {}});

@@ -1,4 +1,4 @@
-// A last message that is continued, by all of its names; documents; and the echo of a conversation.
+// A last message that is continued, with each of its names; documents; and the echo of a conversation.
 #include "coordinator/serving/api/conversation_extras.h"
 
 #include "coordinator/serving/api/choice.h"
@@ -40,7 +40,7 @@ TEST(ConversationExtrasTest, PartialAndPrefixContinueTheLastMessage) {
   }
 }
 
-TEST(ConversationExtrasTest, AnEchoIsWhatTheContinuedMessageSays) {
+TEST(ConversationExtrasTest, AnEchoIsTheTextOfTheContinuedMessage) {
   const auto read = ReadExtras(R"({"role": "assistant", "content": "so"})",
                                R"(, "continue_final_message": true, "echo": true)");
   const auto& request = std::get<GenerationRequest>(read);
@@ -61,7 +61,7 @@ TEST(ConversationExtrasTest, AnEchoIsWhatTheContinuedMessageSays) {
 
 class DocumentsTest : public ApiFixture {};
 
-TEST_F(DocumentsTest, AreTheTemplatesOrRefused) {
+TEST_F(DocumentsTest, DocumentsAreGivenToTheTemplateOrRefused) {
   const auto asked = R"({"messages": [{"role": "user", "content": "hi"}], "documents": [{"text": "d1"}]})";
   auto refused = Prepare(asked, ReadChatRequest, deps);
   ASSERT_EQ(refused.index(), 1u);

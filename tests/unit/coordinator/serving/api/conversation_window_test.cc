@@ -1,4 +1,4 @@
-// Which messages are left out of a conversation that is too long, and which never are.
+// Which messages are left out of a conversation that is too long, and which are always kept.
 #include "coordinator/serving/api/conversation_window.h"
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The context holds 100 tokens, which are bytes; a message is ROLE:CONTENT; in the prompt.
+// The context has 100 tokens, one for each byte; the prompt contains a message as ROLE:CONTENT;
 class ConversationWindowTest : public ApiFixture {
  protected:
   struct Message {
@@ -37,26 +37,26 @@ class ConversationWindowTest : public ApiFixture {
   }
 };
 
-TEST_F(ConversationWindowTest, WhatFitsIsWhole) {
+TEST_F(ConversationWindowTest, AConversationThatFitsIsNotChanged) {
   EXPECT_EQ(Kept({{"user", "a"}, {"assistant", "b"}, {"user", "c"}}), "user:a;assistant:b;user:c;");
 }
 
-TEST_F(ConversationWindowTest, TheOldestGoAsFewAsPossible) {
+TEST_F(ConversationWindowTest, AsFewOfTheOldestMessagesAsPossibleAreLeftOut) {
   const std::string forty(40, 'x');
   EXPECT_EQ(Kept({{"user", forty}, {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}, {"user", forty}}),
             "user:c;assistant:d;user:" + forty + ";");
   EXPECT_EQ(Kept({{"user", forty}, {"user", forty}, {"user", forty}}), "user:" + forty + ";");
   EXPECT_EQ(Kept({{"user", forty}, {"user", forty}, {"user", forty}}, /*truncate=*/false).size(), 3 * 46u)
-      << "only where it is asked for";
+      << "only if the request asks for it";
 }
 
-TEST_F(ConversationWindowTest, WhatTheSystemSaysStays) {
+TEST_F(ConversationWindowTest, SystemMessagesAreKept) {
   const std::string thirty(30, 'x');
   EXPECT_EQ(Kept({{"system", "s"}, {"developer", "d"}, {"user", thirty}, {"user", thirty}, {"user", "c"}}),
             "system:s;developer:d;user:" + thirty + ";user:c;");
 }
 
-TEST_F(ConversationWindowTest, AResultNeverComesWithoutItsCall) {
+TEST_F(ConversationWindowTest, AResultIsNeverKeptWithoutItsCall) {
   const std::string thirty(30, 'x');
   EXPECT_EQ(
       Kept({{"user", "a"}, {"assistant", thirty}, {"tool", thirty}, {"assistant", "call"}, {"tool", thirty}}),
@@ -68,12 +68,12 @@ TEST_F(ConversationWindowTest, RoomIsKeptForTheAnswer) {
   const std::string twenty(20, 'x');
   const std::vector<Message> messages = {{"user", twenty}, {"user", twenty}, {"user", twenty}};
   const std::string one = "user:" + twenty + ";";
-  EXPECT_EQ(Kept(messages), one + one + one) << "an eighth of 100 beside 78";
+  EXPECT_EQ(Kept(messages), one + one + one) << "an eighth of 100 is kept for the answer, and 78 are used";
   EXPECT_EQ(Kept(messages, true, 30), one + one);
-  EXPECT_EQ(Kept(messages, true, 5'000), one) << "half of the context at most";
+  EXPECT_EQ(Kept(messages, true, 5'000), one) << "at most half of the context is kept for the answer";
 }
 
-TEST_F(ConversationWindowTest, WhatCannotFitIsLeftToTheCaller) {
+TEST_F(ConversationWindowTest, AConversationThatCannotFitIsLeftToTheCaller) {
   const std::string long_one(200, 'x');
   EXPECT_EQ(Kept({{"user", "a"}, {"user", long_one}}).size(), 7 + 206u);
   const auto refusing = *text::ChatTemplate::Parse("{{ raise_exception('no') }}", "test");

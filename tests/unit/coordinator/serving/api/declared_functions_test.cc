@@ -1,4 +1,4 @@
-// Tools as clients declare them: what is taken, and the place of what is wrong in each dialect.
+// Tools as clients declare them: which are accepted, and the place that an error names in each dialect.
 #include "coordinator/serving/api/declared_functions.h"
 
 #include <fmt/format.h>
@@ -32,7 +32,7 @@ std::string OneFunction(const std::string& function) {
   return R"([{"type": "function", "function": {)" + function + "}}]";
 }
 
-TEST(DeclaredFunctionsTest, WhatClientsSendIsTaken) {
+TEST(DeclaredFunctionsTest, ToolsOfClientsAreAccepted) {
   for (
       const char* function :
       {R"("name": "f")", R"("name": "get_weather-2")", R"("name": "mcp.server.read_file")",
@@ -47,7 +47,7 @@ TEST(DeclaredFunctionsTest, WhatClientsSendIsTaken) {
   EXPECT_EQ(untyped[0]["type"], "function") << "templates print it";
 }
 
-TEST(DeclaredFunctionsTest, WhatIsNoFunctionIsRefusedByItsPlace) {
+TEST(DeclaredFunctionsTest, OtherToolsAreRefusedByTheirPlace) {
   const std::vector<std::pair<const char*, const char*>> wrong = {
       {"[1]", "tools[0]"},
       {R"(["f"])", "tools[0]"},

@@ -1,4 +1,4 @@
-// The four ways to ask for an answer lead to the engine, and its refusals come back in each one's shape.
+// The four routes for answers use the engine, and its errors are returned in the shape of each API.
 #include "coordinator/serving/api/generation_routes.h"
 
 #include "gmock/gmock.h"
@@ -22,7 +22,7 @@ class GenerationRoutesTest : public AskedRoutes {
       {"/generate", R"({"text": "x"})"}};
 };
 
-TEST_F(GenerationRoutesTest, TheEnginesRefusalIsTheAnswer) {
+TEST_F(GenerationRoutesTest, TheEnginesErrorIsTheAnswer) {
   for (const auto& [path, body] : asked_) {
     const net::HttpReply reply = Ask("POST", path, body);
     EXPECT_EQ(reply.status, 503) << path << reply.body;
@@ -35,7 +35,7 @@ TEST_F(GenerationRoutesTest, TheEnginesRefusalIsTheAnswer) {
   EXPECT_EQ(running_.size(), 0);
 }
 
-TEST_F(GenerationRoutesTest, NothingIsPreparedWhereThereIsNoRoom) {
+TEST_F(GenerationRoutesTest, WithoutRoomNothingIsPrepared) {
   engine_.room = false;
   for (const auto& [path, body] : asked_) EXPECT_EQ(Ask("POST", path, body).status, 429) << path;
 }

@@ -1,4 +1,4 @@
-// A request from its body to its answer, with an engine that says what the test wants.
+// A request from its body to its answer, with an engine that is controlled by the test.
 #include "coordinator/serving/api/generation_task.h"
 
 #include "coordinator/serving/api/openai_request.h"
@@ -22,7 +22,7 @@ engine::TokenEvent Tokens(const std::string& text,
 
 class GenerationTaskTest : public ApiFixture {
  protected:
-  // The clients that still wait go away: a task and its exchange hold each other until one of them ends.
+  // Clients that still wait go away: a task and its exchange hold each other until one of them ends.
   void TearDown() override {
     pool_.Stop();
     for (const auto& exchange : exchanges_) {
@@ -84,9 +84,9 @@ TEST_F(GenerationTaskTest, AWholeAnswerIsOneReply) {
   EXPECT_TRUE(engine_.cancelled.empty());
 }
 
-TEST_F(GenerationTaskTest, AStreamSendsWhatComes) {
+TEST_F(GenerationTaskTest, AStreamSendsTextAsItIsGenerated) {
   const auto exchange = Ask(R"({"prompt": "ab", "stream": true})");
-  EXPECT_FALSE(exchange->streaming) << "until there is something to say an error can still be a status";
+  EXPECT_FALSE(exchange->streaming) << "until the first text an error can still be a status";
   Generate(exchange, 1, Tokens("h"));
   EXPECT_TRUE(exchange->streaming);
   EXPECT_THAT(exchange->sent, HasSubstr("\"h\""));
@@ -95,7 +95,7 @@ TEST_F(GenerationTaskTest, AStreamSendsWhatComes) {
   EXPECT_THAT(exchange->sent, ::testing::EndsWith("data: [DONE]\n\n"));
 }
 
-TEST_F(GenerationTaskTest, FurtherChoicesWaitForTheFirstOnesTokensAndHaveSeedsOfTheirOwn) {
+TEST_F(GenerationTaskTest, FurtherChoicesWaitForTheFirstOnesTokensAndHaveTheirOwnSeeds) {
   const auto exchange = Ask(R"({"prompt": ["a", "b"], "n": 2, "seed": 10})");
   EXPECT_EQ(engine_.submitted.size(), 2u) << "the first choice of each prompt";
   Generate(exchange, 1, Tokens("x"));
@@ -111,9 +111,9 @@ TEST_F(GenerationTaskTest, FurtherChoicesWaitForTheFirstOnesTokensAndHaveSeedsOf
   EXPECT_EQ(Text(*exchange, 0) + Text(*exchange, 1) + Text(*exchange, 2) + Text(*exchange, 3), "xzyw");
 }
 
-TEST_F(GenerationTaskTest, TheLikeliestOfSeveralAreGiven) {
+TEST_F(GenerationTaskTest, TheLikeliestAnswersAreReturned) {
   const auto exchange = Ask(R"({"prompt": "a", "n": 1, "best_of": 2})");
-  EXPECT_EQ(engine_.submitted.at(0).sampling.logprobs, 0) << "asked for to compare them";
+  EXPECT_EQ(engine_.submitted.at(0).sampling.logprobs, 0) << "needed to compare the answers";
   const auto likely = [](const std::string& text, float logprob) {
     engine::TokenEvent event = Tokens(text, engine::FinishReason::kLength);
     event.logprobs.resize(1);
@@ -133,21 +133,21 @@ TEST_F(GenerationTaskTest, AStopStringEndsTheSequence) {
   EXPECT_THAT(engine_.cancelled, ElementsAre(1));
 }
 
-TEST_F(GenerationTaskTest, AnErrorOfOneSequenceIsTheRequests) {
+TEST_F(GenerationTaskTest, AnErrorOfOneSequenceEndsTheRequest) {
   const auto exchange = Ask(R"({"prompt": ["a", "b"]})");
   Generate(exchange, 1,
            {.finish = engine::FinishReason::kError, .error = absl::DeadlineExceededError("too late")});
   EXPECT_EQ(exchange->error.http_status, 504);
-  EXPECT_THAT(engine_.cancelled, ElementsAre(2)) << "the other one is for nobody";
+  EXPECT_THAT(engine_.cancelled, ElementsAre(2)) << "no client needs the other one";
   const auto stream = Ask(R"({"prompt": "a", "stream": true})", "r2");
   Generate(stream, 3, Tokens("h"));
   Generate(stream, 3, {.finish = engine::FinishReason::kError, .error = absl::UnavailableError("lost")});
-  EXPECT_EQ(stream->error.http_status, 0) << "the head of the stream is out";
+  EXPECT_EQ(stream->error.http_status, 0) << "the head of the stream was sent already";
   EXPECT_THAT(stream->sent, HasSubstr("lost"));
   EXPECT_TRUE(stream->over);
 }
 
-TEST_F(GenerationTaskTest, AtItsDeadlineAnAnswerIsWhatThereIs) {
+TEST_F(GenerationTaskTest, AtItsDeadlineAnAnswerHasTheTextSoFar) {
   const engine::TokenEvent late = {.finish = engine::FinishReason::kError,
                                    .error = absl::DeadlineExceededError("too late")};
   const auto whole = Ask(R"({"prompt": ["a", "b"], "timeout": 5})");
@@ -177,7 +177,7 @@ TEST_F(GenerationTaskTest, AtItsDeadlineAnAnswerIsWhatThereIs) {
   EXPECT_EQ(nothing->error.http_status, 504);
 }
 
-TEST_F(GenerationTaskTest, AnAnswerHasTheNameThatWasAskedFor) {
+TEST_F(GenerationTaskTest, AnAnswerHasTheModelNameOfItsRequest) {
   deps.model_names = {"m", "second"};
   for (const auto& [asked, named] : {std::pair{R"("model": "second", )", "second"}, {"", "m"}}) {
     const auto exchange = Ask("{" + std::string(asked) + R"("prompt": "a"})", named);
@@ -189,7 +189,23 @@ TEST_F(GenerationTaskTest, AnAnswerHasTheNameThatWasAskedFor) {
             "no such model: third; this server has m, second");
 }
 
-TEST_F(GenerationTaskTest, WhatTheEngineRefusesNamesItsParameter) {
+TEST_F(GenerationTaskTest, AnAnswerNamesTheFieldsThatWereIgnored) {
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"X-NUMoE-Ignored-Fields", "temprature, verbosity"}};
+  const std::string fields = R"("prompt": "a", "temprature": 0, "verbosity": "low", "user": "u")";
+  const auto whole = Ask("{" + fields + "}");
+  Generate(whole, 1, Tokens("x", engine::FinishReason::kLength));
+  EXPECT_EQ(whole->reply.headers, expected);
+  const auto stream = Ask("{" + fields + R"(, "stream": true})", "r2");
+  Generate(stream, 2, Tokens("x", engine::FinishReason::kLength));
+  EXPECT_THAT(stream->head.headers, ::testing::Contains(expected[0]));
+  EXPECT_THAT(stream->head.type, HasSubstr("text/event-stream"));
+  const auto plain = Ask(R"({"prompt": "a"})", "r3");
+  Generate(plain, 3, Tokens("x", engine::FinishReason::kLength));
+  EXPECT_TRUE(plain->reply.headers.empty());
+}
+
+TEST_F(GenerationTaskTest, AParameterThatTheEngineRefusesIsNamed) {
   engine_.refusal = absl::InvalidArgumentError("top_p: expected less");
   EXPECT_EQ(Ask(R"({"prompt": "a"})")->error.param, "top_p");
   engine_.refusal = absl::InvalidArgumentError("does not fit");
@@ -215,17 +231,17 @@ TEST_F(GenerationTaskTest, AClientThatGoesCancelsAllSequences) {
   exchange->on_gone();
   EXPECT_THAT(engine_.cancelled, ElementsAre(1, 2));
   Generate(exchange, 1, Tokens("x", engine::FinishReason::kLength));
-  EXPECT_FALSE(exchange->over) << "there is nobody to answer";
+  EXPECT_FALSE(exchange->over) << "there is no client any more";
 }
 
-TEST_F(GenerationTaskTest, AnAbortedOneIsAnsweredWithWhatThereIs) {
+TEST_F(GenerationTaskTest, AnAbortedRequestIsAnsweredWithTheTextSoFar) {
   const auto exchange = Ask(R"({"prompt": "a"})", "r1", {.tenant = 1});
   Generate(exchange, 1, Tokens("ha"));
-  EXPECT_TRUE(running_.Find("r1", {.tenant = 2}).empty()) << "another key's";
+  EXPECT_TRUE(running_.Find("r1", {.tenant = 2}).empty()) << "it belongs to another key";
   EXPECT_EQ(running_.Find("r1", {.tenant = 2, .admin = true}).size(), 1u);
   EXPECT_TRUE(running_.Find("r7", {.tenant = 1}).empty());
   const auto found = running_.Find("", {.tenant = 1});
-  ASSERT_EQ(found.size(), 1u) << "one task, however many ids it has";
+  ASSERT_EQ(found.size(), 1u) << "one task, even if it has several ids";
   found[0]->Abort();
   exchange->Run();
   EXPECT_EQ(Text(*exchange), "ha");
@@ -233,15 +249,15 @@ TEST_F(GenerationTaskTest, AnAbortedOneIsAnsweredWithWhatThereIs) {
   EXPECT_THAT(engine_.cancelled, ElementsAre(1));
 }
 
-struct NarrowPlace final : net::RequestPlace {
+struct NarrowSlot final : net::ConcurrencySlot {
   bool Widen(int sequences) override { return sequences <= 2; }
 };
 
-TEST_F(GenerationTaskTest, AKeysPlacesAreAsManySequences) {
+TEST_F(GenerationTaskTest, AKeysLimitCountsSequences) {
   for (const auto& [body, status] :
        {std::pair(R"({"prompt": "a", "n": 2})", 0), std::pair(R"({"prompt": "a", "n": 3})", 429)}) {
     const auto exchange = NewExchange(body);
-    exchange->place = std::make_shared<NarrowPlace>();
+    exchange->slot = std::make_shared<NarrowSlot>();
     const size_t before = engine_.submitted.size();
     std::make_shared<GenerationTask>(deps, running_, exchange,
                                      Dialect{.read = ReadTextRequest, .write = Write, .id_prefix = "cmpl-"})

@@ -1,4 +1,4 @@
-// Fields of requests: what leaves its default, and errors that name the field and what was found.
+// Fields of requests: which values are read, and errors that name the field and what was found.
 #include "coordinator/serving/api/json_fields.h"
 
 #include "gmock/gmock.h"
@@ -10,7 +10,7 @@ namespace {
 using nlohmann::ordered_json;
 using ::testing::ElementsAre;
 
-// The message of the error that `read` meets in an object, "" if none.
+// The message of the error that `read` causes in an object; "" if there is none.
 template <typename Read>
 std::string FieldError(const char* json, Read read, std::string path = "") {
   const ordered_json root = ordered_json::parse(json);
@@ -19,7 +19,7 @@ std::string FieldError(const char* json, Read read, std::string path = "") {
   return in.error() ? in.error()->message : "";
 }
 
-TEST(JsonFieldsTest, WhatIsMissingOrNullStaysAsItIs) {
+TEST(JsonFieldsTest, MissingAndNullFieldsChangeNothing) {
   const ordered_json root = ordered_json::parse(R"({"n": null, "b": null, "s": null, "t": null, "l": null})");
   JsonFields in(root);
   int n = 7;
@@ -44,7 +44,7 @@ TEST(JsonFieldsTest, WhatIsMissingOrNullStaysAsItIs) {
   EXPECT_THAT(l, ElementsAre("y"));
 }
 
-TEST(JsonFieldsTest, NumbersAreBoundedAndWholeWhereTheyMustBe) {
+TEST(JsonFieldsTest, NumbersHaveLimitsAndMayHaveToBeIntegers) {
   const auto whole = [](JsonFields& in) {
     int n = 0;
     in.Number("n", -1, 5, n);
@@ -66,7 +66,7 @@ TEST(JsonFieldsTest, NumbersAreBoundedAndWholeWhereTheyMustBe) {
   EXPECT_EQ(FieldError(R"({"n": "1"})", real), "'n': expected a number from 0 to 2, found \"1\"");
 }
 
-TEST(JsonFieldsTest, WrongTypesAreToldWhatWasFound) {
+TEST(JsonFieldsTest, ErrorsOfTypesSayWhatWasFound) {
   std::string s;
   bool b = false;
   std::vector<std::string> l;
@@ -111,7 +111,7 @@ TEST(JsonFieldsTest, IntegersHave64Bits) {
   const auto read = [](const char* json) { return JsonFields::ReadInteger(ordered_json::parse(json)); };
   EXPECT_EQ(read("9223372036854775807"), INT64_MAX);
   EXPECT_EQ(read("-9223372036854775808"), INT64_MIN);
-  EXPECT_EQ(read("9007199254740993"), 9007199254740993) << "no double has it";
+  EXPECT_EQ(read("9007199254740993"), 9007199254740993) << "a double cannot hold this number";
   EXPECT_EQ(read("1e15"), 1'000'000'000'000'000);
   EXPECT_EQ(read("-0.0"), 0);
   for (const char* none : {"9223372036854775808", "-9223372036854775809", "18446744073709551616", "1e300",
@@ -119,7 +119,7 @@ TEST(JsonFieldsTest, IntegersHave64Bits) {
     EXPECT_EQ(read(none), std::nullopt) << none;
 }
 
-TEST(JsonFieldsTest, TheFirstErrorStaysAndNamesThePath) {
+TEST(JsonFieldsTest, TheFirstErrorIsKeptAndNamesThePath) {
   const ordered_json root = ordered_json::parse(R"({"s": 1, "b": 2})");
   JsonFields outer(root), inner(root, "params.");
   std::string s;
@@ -132,6 +132,22 @@ TEST(JsonFieldsTest, TheFirstErrorStaysAndNamesThePath) {
   EXPECT_EQ(outer.error()->message, "'params.s': expected a string, found 1");
   EXPECT_EQ(outer.error()->param, "params.s");
   EXPECT_EQ(outer.error()->http_status, 400);
+}
+
+TEST(JsonFieldsTest, FieldsThatNobodyLookedUpAreUnread) {
+  const ordered_json root = ordered_json::parse(
+      R"({"zoo": 1, "n": 5, "gone": null, "max": 7, "limit": 8, "inner": {"m": 1, "other": 2}})");
+  JsonFields in(root);
+  int n = 0;
+  in.Number("n", 0, 9, n);
+  in.Number("max", 0, 9, n);
+  in.Misplaced("limit", "max");
+  JsonFields inner(*in.Object("inner"), "inner.");
+  inner.Number("m", 0, 9, n);
+  EXPECT_THAT(in.Unread(), ElementsAre("zoo", "limit")) << "a field whose other name was read is not obeyed";
+  in.TakeUnread(inner);
+  EXPECT_THAT(in.Unread(), ElementsAre("zoo", "limit", "inner.other"));
+  EXPECT_FALSE(in.error().has_value());
 }
 
 TEST(JsonFieldsTest, LongAndBrokenValuesAreCutShort) {

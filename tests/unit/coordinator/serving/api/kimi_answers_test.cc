@@ -1,5 +1,5 @@
-// Kimi's answers from tokens to JSON, whole and streamed in every way of cutting: the ways in which tool
-// calls go wrong in the field, each as a case. Their numbers are those of
+// Kimi's answers from tokens to JSON, complete and streamed with every division into events: the known ways
+// in which tool calls go wrong in practice, one test for each. Their numbers are those of
 // coordinator/text/parsing/CONTRACT.md.
 #include <fmt/format.h>
 
@@ -62,7 +62,8 @@ class KimiAnswersTest : public ::testing::Test {
     return tokenizer_.Encode(text, text::Specials::kParse);
   }
 
-  // The answer to `said`, which must be the same whole and as a stream, however its tokens fall into events.
+  // The answer to `said`, which must be the same complete and as a stream, however its tokens are divided
+  // into events.
   Reply Answer(const std::string& said, engine::FinishReason finish = engine::FinishReason::kStop) const {
     std::vector<TokenId> ids = Ids(said);
     if (finish == engine::FinishReason::kStop) ids.push_back(eos_[0]);
@@ -103,7 +104,7 @@ class KimiAnswersTest : public ::testing::Test {
     const ordered_json& content = choice.at("message").at("content");
     EXPECT_EQ(stream.message.value("content", ""), content.is_null() ? "" : std::string(content));
     if (earlier != nullptr) {
-      EXPECT_EQ(earlier->message, choice.at("message")) << "the cutting changed the answer";
+      EXPECT_EQ(earlier->message, choice.at("message")) << "the division into events changed the answer";
     }
     reply.message = choice.at("message");
     reply.finish_reason = choice.at("finish_reason");
@@ -113,7 +114,7 @@ class KimiAnswersTest : public ::testing::Test {
 
 constexpr char kParis[] = R"({"city": "Paris"})";
 
-TEST_F(KimiAnswersTest, ReasoningContentAndCallsAreToldApart) {
+TEST_F(KimiAnswersTest, ReasoningContentAndCallsAreSeparated) {
   const Reply reply = Answer(
       "<think>Weather, so ask.</think>Let me look." +
       Section(Call("functions.get_weather:0", kParis) + Call("functions.search:1", R"({"query": "Paris"})")));
@@ -137,8 +138,8 @@ TEST_F(KimiAnswersTest, PlainAnswers) {
   EXPECT_FALSE(reply.message.contains("tool_calls"));
 }
 
-// 1 and 2: marks split over deltas, several in one. Answer() cuts every case of this file that way; this one
-// spells a mark in ordinary tokens, which is text.
+// 1 and 2: marks divided over several deltas, and several marks in one. Answer() divides every case of this
+// file in these ways; this test writes a mark in ordinary tokens, which is text.
 TEST_F(KimiAnswersTest, Case1And2AMarkInOrdinaryTokensIsText) {
   std::string text = "Say <|tool_call_begin|> and </think>.";
   std::vector<TokenId> ids = tokenizer_.Encode(text, text::Specials::kAsText);
@@ -156,7 +157,7 @@ TEST_F(KimiAnswersTest, Case3NewLinesInsideIdAndJson) {
   EXPECT_EQ(reply.arguments(0), "{\n  \"city\":\n\"Paris\\n\"\n}");
 }
 
-TEST_F(KimiAnswersTest, Case4TextBetweenSectionAndCallsIsNoContent) {
+TEST_F(KimiAnswersTest, Case4TextBetweenSectionAndCallsIsDropped) {
   const Reply reply = Answer("A<|tool_calls_section_begin|>so:\n" + Call("functions.search:0", "{}") +
                              " and " + Call("functions.search:1", "{}") + "\n<|tool_calls_section_end|>");
   EXPECT_EQ(reply.content(), "A");
@@ -166,7 +167,7 @@ TEST_F(KimiAnswersTest, Case4TextBetweenSectionAndCallsIsNoContent) {
 TEST_F(KimiAnswersTest, Case5ContentBeforeTheSectionStays) {
   const Reply reply = Answer("I'll look <b>that</b> up:\n\n" + Section(Call("functions.search:0", "{}")));
   EXPECT_EQ(reply.content(), "I'll look <b>that</b> up:")
-      << "white space beside a mark belongs to the format";
+      << "white space next to a mark belongs to the format";
   EXPECT_EQ(Answer("  \n" + Section(Call("functions.search:0", "{}"))).content(), "(null)");
 }
 
@@ -199,8 +200,8 @@ TEST_F(KimiAnswersTest, Case7TheAnswerEndsBeforeItsMarks) {
   }
 }
 
-// The client answers that there is no such tool, and the model corrects itself; as content it would end the
-// client's loop with rubbish.
+// The client answers that there is no such tool, and the model corrects itself. As content, the call would
+// end the client's loop with useless text.
 TEST_F(KimiAnswersTest, Case8AToolThatWasNotDeclaredIsCalledUnderItsName) {
   const Reply reply = Answer(Section(Call("functions.web_search:0", "{}")));
   ASSERT_EQ(reply.calls(), 1u);
@@ -229,7 +230,7 @@ TEST_F(KimiAnswersTest, Case10NamesWithDotsAndDashes) {
   EXPECT_EQ(reply.id(2), "functions.a-b.c:2");
 }
 
-TEST_F(KimiAnswersTest, Case11WhiteSpaceAfterTheSectionIsNoContent) {
+TEST_F(KimiAnswersTest, Case11WhiteSpaceAfterTheSectionIsDropped) {
   const std::string calls = Section(Call("functions.search:0", "{}"));
   EXPECT_EQ(Answer(calls + "\n\n  ").content(), "(null)");
   EXPECT_EQ(Answer(calls + "\n\nDone. ").content(), "Done. ");
@@ -245,7 +246,7 @@ TEST_F(KimiAnswersTest, Case12NumbersContinueOverTheConversation) {
     {"role": "tool", "tool_call_id": "call_abc", "content": "2"}])");
   const Reply reply = Answer(Section(Call("functions.search:0", "{}") + Call("functions.search:0", "{}")));
   ASSERT_EQ(reply.calls(), 2u);
-  EXPECT_EQ(reply.id(0), "functions.search:2") << "whatever number the model wrote";
+  EXPECT_EQ(reply.id(0), "functions.search:2") << "the number that the model wrote is replaced";
   EXPECT_EQ(reply.id(1), "functions.search:3");
 }
 
@@ -254,10 +255,11 @@ TEST_F(KimiAnswersTest, Case13SingularSectionMarksAreRead) {
                              "<|tool_call_section_end|>Done <|tool_call_sec.");
   EXPECT_EQ(reply.content(), "Look:Done <|tool_call_sec.");
   EXPECT_EQ(reply.calls(), 1u);
-  EXPECT_EQ(Answer("a<|tool_call_section_").content(), "a<|tool_call_section_") << "half of one at the end";
+  EXPECT_EQ(Answer("a<|tool_call_section_").content(), "a<|tool_call_section_")
+      << "an incomplete mark at the end";
 }
 
-TEST_F(KimiAnswersTest, Case14ArgumentsThatAreNoJsonArePassedOn) {
+TEST_F(KimiAnswersTest, Case14ArgumentsThatAreNotJsonArePassedOn) {
   const Reply reply = Answer(Section(Call("functions.search:0", "{\"query\": oops")));
   ASSERT_EQ(reply.calls(), 1u);
   EXPECT_EQ(reply.arguments(0), "{\"query\": oops");
@@ -276,11 +278,11 @@ TEST_F(KimiAnswersTest, Case15And21IdsWithoutColonPrefixOrName) {
   EXPECT_EQ(reply.name(0), "get_weather") << "the only tool with a city";
   EXPECT_EQ(reply.arguments(0), kParis);
   EXPECT_EQ(reply.name(1), "search");
-  EXPECT_EQ(reply.name(2), "5") << "nothing tells";
+  EXPECT_EQ(reply.name(2), "5") << "no tool can be recognised";
   request_.conversation->tools.erase(1);
   reply = Answer(Section(Call("0", "")));
   ASSERT_EQ(reply.calls(), 1u);
-  EXPECT_EQ(reply.name(0), "get_weather") << "the only one";
+  EXPECT_EQ(reply.name(0), "get_weather") << "the only tool";
   EXPECT_EQ(reply.arguments(0), "{}");
 }
 
@@ -307,7 +309,7 @@ TEST_F(KimiAnswersTest, Case17GenerationsDoNotShareState) {
         ChoiceSetup{.tokenizer = tokenizer_, .format = format_, .eos_token_ids = eos_, .prompt = prompt_});
   }
   for (size_t at = 0; at < ids.size() + kAnswers; ++at) {
-    for (size_t i = 0; i < kAnswers; ++i) {  // each a token behind the one before
+    for (size_t i = 0; i < kAnswers; ++i) {  // each is one token later than the one before
       if (at < i || at - i >= ids.size()) continue;
       const bool last = at - i + 1 == ids.size();
       all[i].Take({.tokens = {ids[at - i]},
@@ -324,7 +326,7 @@ TEST_F(KimiAnswersTest, Case19AnEmptyTurnAfterTheReasoning) {
   for (const char* said : {"<think>done</think>", "<think>done</think>\n\n", "<think>done\n"}) {
     const Reply reply = Answer(said);
     EXPECT_EQ(reply.reasoning(), "done");
-    EXPECT_EQ(reply.content(), "") << "no text is an empty text, not null";
+    EXPECT_EQ(reply.content(), "") << "content without text is empty, not null";
     EXPECT_EQ(reply.finish_reason, "stop");
   }
   EXPECT_EQ(Answer("").content(), "");
@@ -356,23 +358,23 @@ TEST_F(KimiAnswersTest, MissingMarksOfTheSectionAndOfCalls) {
   EXPECT_EQ(reply.calls(), 1u);
   reply = Answer("<|tool_calls_section_begin|>" + head + "{}" + head +
                  "{\"query\": 1}<|tool_calls_section_end|>x");
-  ASSERT_EQ(reply.calls(), 2u) << "no ends of the calls";
+  ASSERT_EQ(reply.calls(), 2u) << "the marks that end the calls are missing";
   EXPECT_EQ(reply.arguments(0), "{}");
   EXPECT_EQ(reply.arguments(1), "{\"query\": 1}");
   EXPECT_EQ(reply.content(), "x");
   reply = Answer(Section("<|tool_call_begin|>functions.search:0<|tool_call_end|>"));
-  ASSERT_EQ(reply.calls(), 1u) << "no arguments";
+  ASSERT_EQ(reply.calls(), 1u) << "the arguments are missing";
   EXPECT_EQ(reply.arguments(0), "{}");
   EXPECT_EQ(Answer("a<|tool_call_end|><|tool_calls_section_end|><|tool_call_argument_begin|>b").content(),
             "ab");
 }
 
-TEST_F(KimiAnswersTest, ACallThatToolChoiceNamedIsNoReasonToEnd) {
+TEST_F(KimiAnswersTest, ACallThatToolChoiceNamedDoesNotChangeTheFinishReason) {
   request_.conversation->calls.choice = CallPolicy::Choice::kNamed;
   EXPECT_EQ(Answer(Section(Call("functions.search:0", "{}"))).finish_reason, "stop");
 }
 
-TEST_F(KimiAnswersTest, OneCallIsEnoughWhereParallelOnesAreNotWanted) {
+TEST_F(KimiAnswersTest, WithoutParallelCallsTheAnswerEndsAfterOne) {
   request_.conversation->calls.parallel = false;
   const Reply reply = Answer(
       "a" + Section(Call("functions.search:0", "{\"query\": 1}") + Call("functions.search:1", "{}")) + "b");
@@ -385,10 +387,11 @@ TEST_F(KimiAnswersTest, OneCallIsEnoughWhereParallelOnesAreNotWanted) {
   const std::vector<TokenId> ids = Ids(Section(Call("functions.search:0", "{}")));
   answer.Take({.tokens = ids, .error = {}});
   EXPECT_TRUE(answer.choice().done() && answer.choice().ended_early()) << "the engine must be told";
-  EXPECT_EQ(answer.choice().completion_tokens(), static_cast<int>(ids.size()) - 1) << "what follows the call";
+  EXPECT_EQ(answer.choice().completion_tokens(), static_cast<int>(ids.size()) - 1)
+      << "the token after the call";
 }
 
-TEST_F(KimiAnswersTest, CallsNobodyAskedForAreTextWithoutMarks) {
+TEST_F(KimiAnswersTest, CallsWithoutDeclaredToolsAreTextWithoutMarks) {
   request_.conversation->tools = nullptr;
   const Reply reply = Answer("<think>r" + Section(Call("functions.search:0", "{}")));
   EXPECT_EQ(reply.reasoning(), "r");
@@ -396,16 +399,16 @@ TEST_F(KimiAnswersTest, CallsNobodyAskedForAreTextWithoutMarks) {
   EXPECT_EQ(reply.finish_reason, "stop");
 }
 
-TEST_F(KimiAnswersTest, ThePromptSaysWhetherReasoningIsOpen) {
+TEST_F(KimiAnswersTest, ThePromptShowsWhetherReasoningIsOpen) {
   prompt_ = Ids("<|im_user|>x<|im_end|><|im_assistant|>assistant<|im_middle|><think>");
   EXPECT_EQ(Answer("hm</think>yes").reasoning(), "hm");
-  EXPECT_EQ(Answer("<think>hm</think>yes").reasoning(), "hm") << "opened twice";
+  EXPECT_EQ(Answer("<think>hm</think>yes").reasoning(), "hm") << "the reasoning was opened twice";
   prompt_ = Ids("<|im_assistant|>assistant<|im_middle|><think></think>");
   EXPECT_EQ(Answer("\nyes").content(), "yes");
   EXPECT_EQ(Answer("yes").reasoning(), "(none)");
   prompt_ =
       Ids("<|im_assistant|>assistant<|im_middle|><think>old<|im_end|><|im_assistant|>assistant<|im_middle|>");
-  EXPECT_EQ(Answer("yes").content(), "yes") << "an earlier turn's mark";
+  EXPECT_EQ(Answer("yes").content(), "yes") << "the mark belongs to an earlier turn";
 }
 
 TEST_F(KimiAnswersTest, QuotedThinkMarksInTheAnswerAreText) {
@@ -414,12 +417,12 @@ TEST_F(KimiAnswersTest, QuotedThinkMarksInTheAnswerAreText) {
   EXPECT_EQ(reply.content(), "Write <think> and </think>.");
 }
 
-TEST_F(KimiAnswersTest, StopStringsAreLookedForInContentAlone) {
+TEST_F(KimiAnswersTest, StopStringsAreSearchedOnlyInContent) {
   request_.stop = {"STOP", "r:0"};
   Reply reply =
       Answer("<think>STOP r:0</think>a ST" + Section(Call("functions.r:0", "\"STOP\"")) + "OP b STOP c");
   EXPECT_EQ(reply.reasoning(), "STOP r:0");
-  EXPECT_EQ(reply.content(), "a STOP b ") << "no stop string reaches across a call";
+  EXPECT_EQ(reply.content(), "a STOP b ") << "a stop string cannot extend over a call";
   ASSERT_EQ(reply.calls(), 1u);
   EXPECT_EQ(reply.arguments(0), "\"STOP\"");
   EXPECT_EQ(reply.finish_reason, "tool_calls");
@@ -429,7 +432,7 @@ TEST_F(KimiAnswersTest, StopStringsAreLookedForInContentAlone) {
   EXPECT_EQ(reply.finish_reason, "stop");
 }
 
-// What the template writes of a turn is what the model is trained to write: parsing it gives the turn again.
+// The template writes a turn in the form that the model was trained on; parsing it must return the turn.
 TEST(KimiRoundTripTest, TurnsAsTheTemplateRendersThem) {
   const std::string model = "tests/golden/data/tiny-chat";
   const auto tokenizer = text::Tokenizer::Load(model);

@@ -1,4 +1,4 @@
-// Log-probabilities in the shapes of chats, completions and prompts.
+// Log-probabilities in the forms of chats, completions and prompts.
 #include "coordinator/serving/api/logprob_json.h"
 
 #include <cmath>
@@ -20,7 +20,7 @@ execution::TokenLogprobs Drawn(TokenId token, float logprob, std::vector<executi
   return {.chosen = {token, logprob}, .rank = rank, .top = std::move(top)};
 }
 
-TEST(LogprobJsonTest, ChatsSayTokenBytesAndAlternatives) {
+TEST(LogprobJsonTest, ChatsHaveTokenBytesAndAlternatives) {
   using Part = text::AnswerPart;
   const ordered_json json =
       ChatLogprobs({Drawn('t', -1), Drawn('a', -0.5f, {{'a', -0.5f}, {257, -1.0f}}), Drawn(0xE6, -INFINITY),
@@ -34,7 +34,7 @@ TEST(LogprobJsonTest, ChatsSayTokenBytesAndAlternatives) {
             ordered_json::parse(R"({"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [
               {"token": "a", "logprob": -0.5, "bytes": [97]}, {"token": "日本", "logprob": -1.0, "bytes": [230, 151, 165, 230, 156, 172]}]})"));
   EXPECT_EQ(json.at("content")[1].at("token"), "\xEF\xBF\xBD")
-      << "half a character is shown by its replacement";
+      << "a part of a character is shown as the replacement character";
   EXPECT_EQ(json.at("content")[1].at("bytes"), ordered_json({0xE6}));
   EXPECT_EQ(json.at("content")[1].at("logprob"), -9999.0f) << "JSON has no infinity";
   EXPECT_TRUE(json.at("refusal").is_null());
@@ -49,7 +49,7 @@ TEST(LogprobJsonTest, CompletionsAreParallelLists) {
   EXPECT_EQ(json.at("tokens"), ordered_json({"a", "日本", "c"}));
   EXPECT_EQ(json.at("token_logprobs"), ordered_json({nullptr, -1.0, -2.0}));
   EXPECT_EQ(json.at("top_logprobs"), ordered_json({nullptr, {{"b", -0.25}, {"日本", -1.0}}, {{"c", -2.0}}}))
-      << "the drawn token is among them, also where no others were asked for";
+      << "the sampled token is included, even if no alternatives were asked for";
   EXPECT_TRUE(TextLogprobs({}, Bytes(), false, offset).is_null());
   EXPECT_EQ(offset, 14);
 }
@@ -60,13 +60,13 @@ TEST(LogprobJsonTest, TokensMayBeNamedByTheirIds) {
   const ordered_json text = TextLogprobs(drawn, Bytes(), true, offset);
   EXPECT_EQ(text.at("tokens"), ordered_json({"token_id:257"}));
   EXPECT_EQ(text.at("top_logprobs")[0], ordered_json({{"token_id:98", -0.25}, {"token_id:257", -1.0}}));
-  EXPECT_EQ(offset, 2) << "offsets are the text's, in characters";
+  EXPECT_EQ(offset, 2) << "offsets count the characters of the text";
   const ordered_json chat = ChatLogprobs(drawn, {text::AnswerPart::kContent}, Bytes(), true);
   EXPECT_EQ(chat.at("content")[0].at("token"), "token_id:257");
   EXPECT_EQ(chat.at("content")[0].at("top_logprobs")[0].at("token"), "token_id:98");
 }
 
-TEST(LogprobJsonTest, PromptsAreByIdWithRanks) {
+TEST(LogprobJsonTest, PromptsHaveIdsWithRanks) {
   const ordered_json json = PromptLogprobs({Drawn('x', -3.0f, {{'a', -0.5f}, {'x', -3.0f}}, 2)}, Bytes());
   EXPECT_EQ(json, ordered_json::parse(R"([null, {"120": {"logprob": -3.0, "rank": 2, "decoded_token": "x"},
                                                  "97": {"logprob": -0.5, "rank": 1, "decoded_token": "a"}}])"));

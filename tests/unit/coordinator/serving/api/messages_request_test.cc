@@ -1,4 +1,4 @@
-// Anthropic's requests: blocks become the messages that templates know, and a refusal names the place.
+// Anthropic's requests: blocks become the messages that templates know, and an error names the place.
 #include "coordinator/serving/api/messages_request.h"
 
 #include "coordinator/serving/api/preparation.h"
@@ -13,7 +13,7 @@ std::variant<GenerationRequest, net::ApiError> Parse(const std::string& fields) 
   return ReadMessagesRequest(ordered_json::parse("{" + fields + "}"), {.temperature = 0.6});
 }
 
-// One whose messages are those; `more` is further fields.
+// Reads a request with these messages; `more` has further fields.
 std::variant<GenerationRequest, net::ApiError> Ask(const std::string& messages,
                                                    const std::string& more = "") {
   return Parse("\"max_tokens\": 9, \"messages\": " + messages + (more.empty() ? "" : ", " + more));
@@ -36,7 +36,7 @@ std::string RefusedParam(const std::variant<GenerationRequest, net::ApiError>& p
 
 constexpr char kHi[] = R"([{"role": "user", "content": "hi"}])";
 
-TEST(MessagesRequestTest, FieldsOfTheirOwnNames) {
+TEST(MessagesRequestTest, FieldsWithNamesOfThisApi) {
   const GenerationRequest plain = Accepted(Ask(kHi));
   EXPECT_EQ(plain.sampling.max_tokens, 9);
   EXPECT_EQ(plain.sampling.temperature, 0.6);
@@ -44,10 +44,10 @@ TEST(MessagesRequestTest, FieldsOfTheirOwnNames) {
   EXPECT_TRUE(plain.conversation->add_generation_prompt);
   EXPECT_EQ(plain.conversation->template_kwargs,
             ordered_json({{"thinking", false}, {"enable_thinking", false}}));
-  EXPECT_FALSE(plain.include_reasoning) << "thinking is asked for by name";
+  EXPECT_FALSE(plain.include_reasoning) << "only the field `thinking` switches it on";
   const GenerationRequest full = Accepted(Ask(
       kHi, R"("model": "m", "stream": true, "stop_sequences": ["a", "b"], "temperature": 0.25, "top_p": 0.5,
-                  "top_k": 7, "metadata": {"user_id": "u"}, "service_tier": "auto", "n": 3,
+                  "top_k": 7, "metadata": {"user_id": "u"}, "service_tier": "auto", "n": 1,
                   "thinking": {"type": "enabled", "budget_tokens": 1024},
                   "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}})"));
   EXPECT_EQ(full.model, "m");
@@ -55,7 +55,9 @@ TEST(MessagesRequestTest, FieldsOfTheirOwnNames) {
   EXPECT_EQ(full.stop, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(full.sampling.temperature, 0.25);
   EXPECT_EQ(full.sampling.top_k, 7);
-  EXPECT_EQ(full.best_of, 1) << "a message is one answer";
+  EXPECT_EQ(full.best_of, 1) << "a message has one answer";
+  EXPECT_EQ(RefusedParam(Ask(R"([{"role": "user", "content": "x"}])", R"("n": 3)")), "n");
+  EXPECT_EQ(RefusedParam(Ask(R"([{"role": "user", "content": "x"}])", R"("best_of": 2)")), "best_of");
   EXPECT_EQ(full.conversation->template_kwargs,
             ordered_json({{"thinking", true}, {"enable_thinking", true}}));
   EXPECT_EQ(full.structure->text, R"({"type":"object"})");
@@ -96,7 +98,7 @@ TEST(MessagesRequestTest, BlocksBecomeMessages) {
   EXPECT_TRUE(request.conversation->add_generation_prompt);
 }
 
-TEST(MessagesRequestTest, TheAssistantsLastWordsAreContinued) {
+TEST(MessagesRequestTest, TheAssistantsLastMessageIsContinued) {
   const std::string prefill =
       R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": "The"}])";
   const GenerationRequest request = Accepted(Ask(prefill));
@@ -126,7 +128,7 @@ TEST(MessagesRequestTest, ToolsBecomeFunctions) {
       Accepted(Ask(kHi, tools + R"(, "tool_choice": {"type": "none"})")).conversation->tools.is_null());
 }
 
-TEST(MessagesRequestTest, RefusalsNameThePlace) {
+TEST(MessagesRequestTest, ErrorsNameThePlace) {
   EXPECT_EQ(RefusedParam(Parse(std::string("\"messages\": ") + kHi)), "max_tokens");
   EXPECT_EQ(RefusedParam(Parse("\"max_tokens\": 1")), "messages");
   const std::vector<std::pair<std::string, std::string>> messages = {

@@ -1,4 +1,4 @@
-// How long a conversation would be as a prompt, as Anthropic's clients ask.
+// The length of a conversation as a prompt, in Anthropic's API.
 #include "coordinator/serving/api/messages_routes.h"
 
 #include "gmock/gmock.h"
@@ -18,7 +18,7 @@ class MessagesRoutesTest : public AskedRoutes {
   MessagesRoutesTest() { AddMessagesRoutes(urls_, deps_, preparers_); }
 };
 
-TEST_F(MessagesRoutesTest, AConversationIsAsLongAsItsPrompt) {
+TEST_F(MessagesRoutesTest, TheTokensOfAConversationAreCounted) {
   const ordered_json counted =
       AskJson("POST", kPath, R"({"model": "nano", "messages": [{"role": "user", "content": "hello"}]})");
   EXPECT_EQ(counted, (ordered_json{{"input_tokens", std::string("user:hello;").size()}}));

@@ -1,4 +1,4 @@
-// Anthropic's message: what a client puts together from the stream is the whole message, for any answer.
+// Anthropic's message: what a client assembles from the stream equals the complete message, for any answer.
 #include "coordinator/serving/api/messages_writer.h"
 
 #include "gtest/gtest.h"
@@ -14,7 +14,7 @@ std::unique_ptr<AnswerWriter> WriteMessages(const GenerationRequest& request, An
   return std::make_unique<MessagesWriter>(request, std::move(context));
 }
 
-// As Anthropic's SDKs do it. Checks the order of events on the way.
+// Assembles a message as Anthropic's SDKs do, and checks the order of events.
 class MessageStream {
  public:
   ordered_json Read(const std::vector<ordered_json>& events) {
@@ -101,7 +101,7 @@ TEST_P(MessagesWriterTest, StreamsAddUpToWholeMessages) {
     ++reasons[whole.at("stop_reason")];
   }
   for (const char* type : {"text", "thinking", "tool_use"})
-    EXPECT_GT(blocks[type], 100) << type << ": the runs must reach what they test";
+    EXPECT_GT(blocks[type], 100) << type << ": the random answers must contain what is tested";
   for (const char* reason : {"end_turn", "max_tokens", "tool_use", "stop_sequence"})
     EXPECT_GT(reasons[reason], 20) << reason;
 }
@@ -148,20 +148,20 @@ TEST_F(OneMessageTest, EventByEvent) {
                 "output_tokens": 2}})"));
   EXPECT_EQ(first[1], ordered_json({{"type", "ping"}}));
   EXPECT_EQ(first[3].at("delta"), ordered_json({{"type", "text_delta"}, {"text", "ab"}}));
-  EXPECT_EQ(Take({.finish = engine::FinishReason::kLength, .error = {}}), "") << "the end tells the reason";
+  EXPECT_EQ(Take({.finish = engine::FinishReason::kLength, .error = {}}), "") << "only End writes the reason";
   const auto last = ReadNamedEvents(writer_.End(choices_));
   ASSERT_EQ(last.size(), 3u);
   EXPECT_EQ(last[1].at("delta"), ordered_json({{"stop_reason", "max_tokens"}, {"stop_sequence", nullptr}}));
 }
 
-TEST_F(OneMessageTest, SilenceIsAMessageToo) {
+TEST_F(OneMessageTest, AnEmptyAnswerIsAMessage) {
   const std::string begin = Take({.tokens = {256}, .finish = engine::FinishReason::kStop, .error = {}});
   const ordered_json read = MessageStream().Read(ReadNamedEvents(begin + writer_.End(choices_)));
   EXPECT_EQ(read.at("content"), ordered_json::array());
   EXPECT_EQ(read.at("stop_reason"), "end_turn");
 }
 
-TEST_F(OneMessageTest, AStreamThatBreaksSaysWhy) {
+TEST_F(OneMessageTest, AFailedStreamEndsWithTheError) {
   Take(Said("ab"));
   const auto events = ReadNamedEvents(writer_.Failure({.http_status = 503, .message = "gone"}));
   ASSERT_EQ(events.size(), 1u);

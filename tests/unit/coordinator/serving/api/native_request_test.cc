@@ -1,4 +1,4 @@
-// SGLang's requests: texts or ids, one or a list, with sampling_params beside them.
+// SGLang's requests: texts or ids, one or a list, together with sampling_params.
 #include "coordinator/serving/api/native_request.h"
 
 #include "gtest/gtest.h"
@@ -77,7 +77,7 @@ TEST(NativeRequestTest, LogprobsOfTheOutputAndThePrompt) {
       << "not asked for";
 }
 
-TEST(NativeRequestTest, ThePromptAloneMayBeComputed) {
+TEST(NativeRequestTest, OnlyThePromptMayBeComputed) {
   EXPECT_EQ(
       AcceptedNativeRequest(R"("text": "a", "sampling_params": {"max_new_tokens": 0})").sampling.max_tokens,
       0);
@@ -99,7 +99,7 @@ TEST(NativeRequestTest, ListsOfOneValueForEachPrompt) {
             "return_logprob");
 }
 
-TEST(NativeRequestTest, RefusalsNameTheParameter) {
+TEST(NativeRequestTest, ErrorsNameTheParameter) {
   EXPECT_EQ(RefusedParamNativeRequest(""), "text");
   EXPECT_EQ(RefusedParamNativeRequest(R"("text": "a", "input_ids": [1])"), "text");
   EXPECT_EQ(RefusedParamNativeRequest(R"("text": 1)"), "text");

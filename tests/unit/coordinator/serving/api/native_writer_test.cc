@@ -1,4 +1,4 @@
-// SGLang's answers: each event has all the text so far, and the last one is the whole answer.
+// SGLang's answers: each event contains all of the text so far, and the last one is the complete answer.
 #include "coordinator/serving/api/native_writer.h"
 
 #include "gtest/gtest.h"
@@ -38,7 +38,8 @@ TEST(NativeWriterTest, TheLastEventIsTheWholeAnswer) {
     std::string before;
     for (ordered_json& event : events) {
       const std::string text = event.at("text");
-      // Half a character at an event's end is shown by its replacement until the rest comes.
+      // A part of a character at the end of an event is shown as the replacement character until the rest
+      // arrives.
       ASSERT_GE(text.size(), before.size());
       ASSERT_EQ(event.at("meta_info").at("finish_reason").is_null(), &event != &events.back());
       event["meta_info"].erase("e2e_latency");
@@ -80,7 +81,7 @@ class NativeAnswersTest : public ::testing::Test {
   const std::vector<TokenId> eos_ = {256}, prompt_ = {'a', 'b', 'c'};
 };
 
-TEST_F(NativeAnswersTest, WhatMatchedIsTheTokenOrTheText) {
+TEST_F(NativeAnswersTest, TheMatchedStopIsATokenOrAText) {
   const ordered_json end = Whole(
       WithIds(),
       {.tokens = {'x', 256}, .cached_prompt_tokens = 2, .finish = engine::FinishReason::kStop, .error = {}});
@@ -102,7 +103,7 @@ TEST_F(NativeAnswersTest, WhatMatchedIsTheTokenOrTheText) {
             "abort");
 }
 
-TEST_F(NativeAnswersTest, AListWhereOneWasAsked) {
+TEST_F(NativeAnswersTest, AListIsAnsweredWithAList) {
   GenerationRequest list = WithIds();
   list.list_answer = true;
   const engine::TokenEvent event{.tokens = {'x'}, .finish = engine::FinishReason::kLength, .error = {}};
@@ -113,7 +114,7 @@ TEST_F(NativeAnswersTest, AListWhereOneWasAsked) {
   EXPECT_EQ(Whole(two, event, 2).size(), 2u);
 }
 
-TEST_F(NativeAnswersTest, LogprobsFromWhereTheyWereAskedFor) {
+TEST_F(NativeAnswersTest, LogprobsBeginWhereTheRequestSays) {
   GenerationRequest request = WithIds();
   request.sampling.logprobs = request.sampling.prompt_logprobs = 1;
   request.logprob_start = 0;

@@ -1,5 +1,5 @@
-// Requests as clients send them: what each field accepts, what it is when absent, and that a wrong one is
-// refused by its name.
+// Requests as clients send them: what each field accepts, its value if it is absent, and that an error names
+// the field.
 #include "coordinator/serving/api/openai_request.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ Parsed ReadRequest(std::string_view body, bool chat, const GenerationDefaults& d
   return chat ? ReadChatRequest(root, defaults) : ReadTextRequest(root, defaults);
 }
 
-// A valid request with `fields` ("\"n\": 1") after the one that must be there.
+// A valid request with `fields` ("\"n\": 1") after the required one.
 Parsed ParseOpenaiRequest(const std::string& fields, bool chat) {
   const std::string required =
       chat ? R"("messages": [{"role": "user", "content": "hi"}])" : R"("prompt": "p")";
@@ -43,7 +43,7 @@ GenerationRequest AcceptedOpenaiRequest(const Parsed& parsed) {
   return std::get<GenerationRequest>(parsed);
 }
 
-// The parameter that a refusal names; "(none)" without one.
+// The parameter that an error names; "(none)" if it names none.
 std::string RefusedParamOpenaiRequest(const Parsed& parsed) {
   const auto* error = std::get_if<net::ApiError>(&parsed);
   if (error == nullptr) return "(accepted)";
@@ -96,7 +96,7 @@ TEST(OpenAiRequestTest, EveryFieldIsRead) {
   EXPECT_EQ(request.sampling.top_p, 0.5);
   EXPECT_EQ(request.sampling.top_k, 7);
   EXPECT_EQ(request.sampling.min_p, 0.25);
-  EXPECT_EQ(request.sampling.seed, std::nullopt) << "-1 asks for none";
+  EXPECT_EQ(request.sampling.seed, std::nullopt) << "-1 means no seed";
   EXPECT_EQ(request.sampling.max_tokens, 5);
   EXPECT_EQ(request.stop, std::vector<std::string>{"\n"});
   EXPECT_EQ(request.sampling.stop_token_ids, (std::vector<TokenId>{0, 2147483647}));
@@ -175,11 +175,11 @@ TEST(OpenAiRequestTest, OptionsOfAStreamNeedOne) {
       return request.continuous_usage;
     };
     EXPECT_TRUE(continuous("true"));
-    EXPECT_FALSE(continuous("false")) << "usage that is not wanted is not told continuously either";
+    EXPECT_FALSE(continuous("false")) << "without include_usage there is no continuous usage either";
   }
 }
 
-TEST(OpenAiRequestTest, TheFirstWrongFieldIsNamedAndUnknownOnesAreNot) {
+TEST(OpenAiRequestTest, TheErrorNamesTheFirstWrongFieldAndNoUnknownOne) {
   EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("stop": 1, "temperature": "hot")", true)),
             "temperature");
   AcceptedOpenaiRequest(ParseOpenaiRequest(R"("user": "u", "store": [], "metadata": 7, "x": null)", true));
@@ -194,7 +194,7 @@ TEST(OpenAiRequestTest, ToolChoice) {
   EXPECT_EQ(AcceptedOpenaiRequest(parse(R"("auto")")).conversation->tools.size(), 1u);
   EXPECT_FALSE(AcceptedOpenaiRequest(parse("null")).conversation->calls.parallel);
   EXPECT_TRUE(AcceptedOpenaiRequest(parse(R"("none")")).conversation->tools.is_null())
-      << "the model cannot call what it is not shown";
+      << "tools that must not be called are not shown to the model";
   for (const char* forced : {R"("required")", R"({"type": "function", "function": {"name": "f"}})"}) {
     const Conversation request = *AcceptedOpenaiRequest(parse(forced)).conversation;
     EXPECT_TRUE(request.calls.demanded()) << forced;
@@ -209,7 +209,7 @@ TEST(OpenAiRequestTest, ToolChoice) {
             "parallel_tool_calls");
 }
 
-TEST(OpenAiRequestTest, ReasoningOfEarlierTurnsComesUnderEitherName) {
+TEST(OpenAiRequestTest, ReasoningOfEarlierTurnsHasEitherName) {
   for (const char* field : {R"("reasoning_content": "r")", R"("reasoning": "r")",
                             R"("reasoning": "r", "reasoning_content": null)"}) {
     const GenerationRequest request = AcceptedOpenaiRequest(ReadRequest(
@@ -220,7 +220,7 @@ TEST(OpenAiRequestTest, ReasoningOfEarlierTurnsComesUnderEitherName) {
             "messages[0].reasoning");
 }
 
-TEST(OpenAiRequestTest, WhatIsNotAnObjectNamesNoParameter) {
+TEST(OpenAiRequestTest, ABodyThatIsNotAnObjectNamesNoParameter) {
   for (const char* body :
        {"", "{", "[]", "1", "null", "\"{}\"", "{} {}", "{\"prompt\": \"\xff\"}", "\xef\xbb"})
     EXPECT_EQ(RefusedParamOpenaiRequest(ReadRequest(body, false, {})), "(none)") << body;
@@ -244,7 +244,7 @@ TEST(OpenAiRequestTest, LimitsAreIncluded) {
       AcceptedOpenaiRequest(ParseOpenaiRequest(R"("temperature": 2, "top_p": 1)", true)).sampling.temperature,
       2);
   EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("top_k": -1)", true)).sampling.top_k, 0)
-      << "-1 is off";
+      << "-1 switches it off";
   std::string stops = "\"s\"";
   for (int i = 1; i < 16; ++i) stops += ", \"s\"";
   EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(fmt::format("\"stop\": [{}]", stops), true)).stop.size(),
@@ -294,19 +294,19 @@ TEST(OpenAiRequestTest, LogprobsAreASwitchInChatsAndANumberInCompletions) {
             "prompt_logprobs");
 }
 
-TEST(OpenAiRequestTest, SeveralChoicesAndTheBestOfMore) {
+TEST(OpenAiRequestTest, SeveralChoicesAndBestOf) {
   EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("n": 3)", true)).best_of, 3);
   const GenerationRequest best = AcceptedOpenaiRequest(ParseOpenaiRequest(R"("n": 2, "best_of": 5)", false));
   EXPECT_EQ(best.n, 2);
   EXPECT_EQ(best.best_of, 5);
   EXPECT_EQ(AcceptedOpenaiRequest(ParseOpenaiRequest(R"("n": 3, "best_of": 1)", true)).best_of, 3)
-      << "benchmarks send 1 with everything";
+      << "benchmarks send best_of 1 with every request";
   EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("n": 3, "best_of": 2)", false)), "best_of");
   EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("best_of": 2, "stream": true)", false)),
             "best_of");
 }
 
-TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
+TEST(OpenAiRequestTest, EffortSwitchesThinkingWithTheTemplatesVariables) {
   const auto kwargs = [](const std::string& fields) {
     return AcceptedOpenaiRequest(ParseOpenaiRequest(fields, true)).conversation->template_kwargs;
   };
@@ -314,7 +314,7 @@ TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
             ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "none"}}));
   EXPECT_EQ(kwargs(R"("reasoning_effort": "high", "chat_template_kwargs": {"thinking": false})"),
             ordered_json({{"thinking", false}, {"reasoning_effort", "high"}}))
-      << "what the client says itself stays";
+      << "variables that the client sets itself are kept";
   EXPECT_EQ(kwargs(R"("thinking": {"type": "disabled"})"),
             ordered_json({{"thinking", false}, {"enable_thinking", false}}));
   EXPECT_TRUE(kwargs("").is_null());
@@ -322,7 +322,7 @@ TEST(OpenAiRequestTest, EffortSwitchesThinkingByTheTemplatesNames) {
             "reasoning_effort");
 }
 
-TEST(OpenAiRequestTest, ReasoningIsSeparateUnlessAskedOtherwise) {
+TEST(OpenAiRequestTest, ReasoningIsSeparateByDefault) {
   const auto read = [](const char* fields) {
     return AcceptedOpenaiRequest(ParseOpenaiRequest(fields, true));
   };
@@ -332,7 +332,7 @@ TEST(OpenAiRequestTest, ReasoningIsSeparateUnlessAskedOtherwise) {
   }
   for (const char* within : {R"("separate_reasoning": false)", R"("reasoning_format": "none")"}) {
     EXPECT_FALSE(read(within).separate_reasoning) << within;
-    EXPECT_TRUE(read(within).include_reasoning) << "nothing is lost";
+    EXPECT_TRUE(read(within).include_reasoning) << "the reasoning is still returned";
   }
   EXPECT_FALSE(read(R"("include_reasoning": false)").include_reasoning);
   EXPECT_EQ(RefusedParamOpenaiRequest(ParseOpenaiRequest(R"("reasoning_format": "deepseek-legacy")", true)),
@@ -407,7 +407,7 @@ TEST(OpenAiRequestTest, WrongStructuredOutputIsRefused) {
   EXPECT_EQ(RefusedParamOpenaiRequest(
                 ParseOpenaiRequest(R"("response_format": {"type": "json_object"}, "regex": "a")", true)),
             "regex")
-      << "one kind only";
+      << "only one kind is allowed";
 }
 
 TEST(OpenAiRequestTest, ContentInPartsIsJoined) {
@@ -420,7 +420,7 @@ TEST(OpenAiRequestTest, ContentInPartsIsJoined) {
   EXPECT_EQ(request.conversation->messages[1].at("content"), "aü");
 }
 
-TEST(OpenAiRequestTest, ARefusalOfAnEarlierTurnIsWhatWasSaid) {
+TEST(OpenAiRequestTest, ARefusalOfAnEarlierTurnIsItsText) {
   for (const char* said : {R"("content": [{"type": "refusal", "refusal": "no"}])",
                            R"("content": null, "refusal": "no")", R"("content": "no", "refusal": null)"}) {
     const GenerationRequest request = AcceptedOpenaiRequest(
@@ -459,7 +459,7 @@ TEST(OpenAiRequestTest, MalformedMessagesAreRefusedByTheirPlace) {
   for (const auto& [messages, param] : wrong) EXPECT_EQ(RefusedMessages(messages), param) << messages;
 }
 
-TEST(OpenAiRequestTest, AToolsResultAnswersACallBeforeIt) {
+TEST(OpenAiRequestTest, AToolResultAnswersAnEarlierCall) {
   const auto talk = [](const std::string& result) {
     return R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "tool_calls": [
       {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
@@ -468,7 +468,7 @@ TEST(OpenAiRequestTest, AToolsResultAnswersACallBeforeIt) {
            result + "]";
   };
   EXPECT_EQ(RefusedMessages(talk(R"({"role": "tool", "tool_call_id": "b", "content": "1"})")), "(accepted)")
-      << "a call may stay without a result, and others may speak between";
+      << "a call needs no result, and other messages may come between";
   for (const char* wrong :
        {"", R"("tool_call_id": "c",)", R"("tool_call_id": null,)", R"("tool_call_id": 1,)"}) {
     EXPECT_EQ(RefusedMessages(talk(fmt::format(R"({{"role": "tool", {} "content": "1"}})", wrong))),

@@ -1,4 +1,4 @@
-// Answers as OpenAI's objects: every event is one SSE frame, and only what was asked for is in it.
+// Answers as OpenAI's objects: every event is one SSE frame and contains only what was asked for.
 #include "coordinator/serving/api/openai_writer.h"
 
 #include "gtest/gtest.h"
@@ -72,10 +72,10 @@ TEST_F(OpenAiWriterTest, TheFirstChunkOfAChatIsTheRoleAndTheLastHasTheReason) {
   const ordered_json last = FromOpenaiSse(answer.last_events).at(0);
   EXPECT_EQ(last.at("choices")[0].at("delta"), ordered_json::object());
   EXPECT_EQ(last.at("choices")[0].at("finish_reason"), "length");
-  EXPECT_EQ(answer.End(), kSseDone) << "usage only when asked";
+  EXPECT_EQ(answer.End(), kSseDone) << "usage is sent only if it was asked for";
 }
 
-TEST_F(OpenAiWriterTest, UsageComesLastAndInEveryChunkIfAskedSo) {
+TEST_F(OpenAiWriterTest, UsageComesLastAndOnRequestInEveryChunk) {
   GenerationRequest request;
   request.include_usage = true;
   OneAnswer answer = Make(request);
@@ -104,7 +104,8 @@ TEST_F(OpenAiWriterTest, LogprobsInBothShapes) {
   OneAnswer answer = Make(chat);
   answer.Take(Said("hi", engine::FinishReason::kLength));
   const ordered_json whole = ordered_json::parse(answer.Whole()).at("choices")[0].at("logprobs");
-  EXPECT_TRUE(FromOpenaiSse(answer.events).at(0).at("choices")[0].at("logprobs").is_null()) << "the role";
+  EXPECT_TRUE(FromOpenaiSse(answer.events).at(0).at("choices")[0].at("logprobs").is_null())
+      << "the chunk of the role";
   EXPECT_EQ(whole, FromOpenaiSse(answer.events).at(1).at("choices")[0].at("logprobs"));
   ASSERT_EQ(whole.at("content").size(), 2u);
   EXPECT_EQ(whole.at("content")[0].at("token"), "h");
@@ -142,7 +143,7 @@ TEST_F(OpenAiWriterTest, AnEchoedPromptsFirstTokenHasNoLogprob) {
   EXPECT_EQ(choice.at("logprobs").at("text_offset"), ordered_json({0, 1, 2}));
 }
 
-TEST_F(OpenAiWriterTest, TokenIdsIfAsked) {
+TEST_F(OpenAiWriterTest, TokenIdsOnRequest) {
   GenerationRequest request = ChatOf();
   request.return_token_ids = true;
   OneAnswer answer = Make(request);
@@ -170,7 +171,7 @@ TEST_F(OpenAiWriterTest, AChunkWithoutTokensHasNoLogprobs) {
 }
 
 // OpenAI: "log probability information" for "message content tokens".
-TEST_F(OpenAiWriterTest, ContentsLogprobsAreItsTokens) {
+TEST_F(OpenAiWriterTest, LogprobsOfContentCoverItsTokens) {
   const ByteTokenizer marks{{"<think>", "</think>"}};
   text::OutputFormat format;
   format.marks = {{256, text::Mark::kThinkBegin}, {257, text::Mark::kThinkEnd}};

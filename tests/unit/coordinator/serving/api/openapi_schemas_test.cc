@@ -1,4 +1,4 @@
-// The schemas of the OpenAPI document against what the API itself writes and refuses.
+// The schemas of the OpenAPI document fit what the API itself writes and refuses.
 #include "coordinator/serving/api/openapi.h"
 #include "gtest/gtest.h"
 #include "tests/support/byte_tokenizer.h"
@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Whether a document is valid by a schema of the OpenAPI document, as far as the grammar's JSON Schema goes.
+// Whether a document matches a schema of the OpenAPI document, as far as the grammar supports JSON Schema.
 bool IsValid(const char* name, const ordered_json& document) {
   ordered_json schema = {{"$ref", std::string("#/components/schemas/") + name},
                          {"components", {{"schemas", OpenApiSchemas()}}}};
@@ -20,15 +20,15 @@ bool IsValid(const char* name, const ordered_json& document) {
   return grammar != nullptr && text::Accepts(grammar, document.dump());
 }
 
-TEST(OpenApiSchemasTest, ErrorsAreWhatTheSchemaSays) {
+TEST(OpenApiSchemasTest, ErrorsMatchTheirSchema) {
   const net::ApiError error{.message = "no", .param = "x"};
   EXPECT_TRUE(IsValid("Error", ordered_json::parse(error.ToJson())));
   EXPECT_TRUE(IsValid("AnthropicError", ordered_json::parse(error.ToJson(net::ErrorShape::kAnthropic))));
   EXPECT_FALSE(IsValid("Error", ordered_json::parse(R"({"error": {"message": "no"}})")))
-      << "param and code are always there";
+      << "param and code are required";
 }
 
-TEST(OpenApiSchemasTest, AWholeAnswerHasWhatIsRequired) {
+TEST(OpenApiSchemasTest, AWholeAnswerMatchesItsSchema) {
   const ByteTokenizer tokenizer({"!<end>"});
   const std::vector<TokenId> end = {256}, prompt = {1};
   const text::OutputFormat format;
@@ -51,7 +51,7 @@ TEST(OpenApiSchemasTest, AWholeAnswerHasWhatIsRequired) {
   }
 }
 
-TEST(OpenApiSchemasTest, EveryRouteDescribesWhatIsThere) {
+TEST(OpenApiSchemasTest, EveryDescribedRouteHasItsSchemas) {
   const ordered_json schemas = OpenApiSchemas();
   for (const RouteSchemas& route : DescribedRoutes()) {
     for (const char* name : {route.request, route.answer, route.event})

@@ -1,4 +1,4 @@
-// The OpenAPI document: every route is in it, and what it refers to is there.
+// The OpenAPI document contains every route, and everything that it refers to.
 #include "coordinator/serving/api/openapi.h"
 
 #include <set>
@@ -25,7 +25,7 @@ void CheckRefs(const ordered_json& json, const ordered_json& document) {
   }
 }
 
-TEST(OpenApiTest, EveryRouteIsThereWithItsNamesAndErrors) {
+TEST(OpenApiTest, EveryRouteIsDescribedWithItsNamesAndErrors) {
   net::UrlTable urls;
   urls.Add(RouteOf("GET", "/v1/things/{}"));
   urls.Add(RouteOf("DELETE", "/v1/things/{}"));
@@ -39,14 +39,14 @@ TEST(OpenApiTest, EveryRouteIsThereWithItsNamesAndErrors) {
   EXPECT_EQ(things.at("get").at("parameters")[0].at("name"), "thing_id");
   EXPECT_TRUE(things.contains("delete"));
   EXPECT_EQ(things.at("get").at("responses").at("default").at("$ref"), "#/components/responses/Error");
-  EXPECT_FALSE(things.at("get").contains("security")) << "the document's holds";
+  EXPECT_FALSE(things.at("get").contains("security")) << "the security of the document applies";
   const ordered_json& post = document.at("paths").at("/v1/messages").at("post");
   EXPECT_EQ(post.at("responses").at("default").at("$ref"), "#/components/responses/AnthropicError");
   EXPECT_EQ(post.at("security"), ordered_json::array());
-  EXPECT_EQ(post.at("responses").at("200").at("content").size(), 2u) << "whole and stream";
+  EXPECT_EQ(post.at("responses").at("200").at("content").size(), 2u) << "a complete answer and a stream";
 }
 
-TEST(OpenApiTest, WhatIsReferredToIsThereAndWhatIsThereIsReferredTo) {
+TEST(OpenApiTest, ReferencesAndSchemasCorrespond) {
   net::UrlTable urls;
   std::set<std::string> used;
   for (const RouteSchemas& route : DescribedRoutes()) urls.Add(RouteOf(route.method, route.pattern));

@@ -1,5 +1,6 @@
-// The line in front of the preparing threads, with a real server's exchanges: tenants take turns, who has
-// gone is skipped and holds its place until then, and nothing holds a connection once the pool has stopped.
+// The queue of the preparing threads, with a real server's exchanges: tenants take turns, a request whose
+// client has gone is skipped and keeps its slot until then, and nothing holds a connection once the pool has
+// stopped.
 #include "coordinator/serving/api/preparation_pool.h"
 
 #include <atomic>
@@ -54,7 +55,7 @@ class PreparationPoolTest : public ::testing::Test {
     pool_.Stop();
   }
 
-  // The first stands until Open.
+  // The first job waits until Open.
   PreparationPool::Then Work(const std::shared_ptr<net::Exchange>& e) {
     const std::string name = e->request().captures[0];
     if (name == "first") {
@@ -100,7 +101,7 @@ class PreparationPoolTest : public ::testing::Test {
   bool opened_ = false;
   std::mutex mutex_;
   std::vector<std::string> worked_;
-  std::weak_ptr<net::Exchange> last_;  // that was asked
+  std::weak_ptr<net::Exchange> last_;  // the latest request's
   PreparationPool pool_{1};
   std::unique_ptr<net::Server> server_;
 };
@@ -112,7 +113,7 @@ TEST_F(PreparationPoolTest, TenantsTakeTurns) {
   for (const char* name : {"a1", "a2", "a3"}) clients.push_back(Ask("a", name));
   clients.push_back(Ask("b", "b1"));
   const engine::TenantLines lines = pool_.Lines();
-  EXPECT_EQ(lines.at(1).requests, 4) << "the one that is prepared counts";
+  EXPECT_EQ(lines.at(1).requests, 4) << "the request that is being prepared counts";
   EXPECT_EQ(lines.at(2).requests, 1);
   Open();
   for (tcp::socket& client : clients) EXPECT_THAT(Read(client), HasSubstr("200 OK"));
@@ -120,13 +121,13 @@ TEST_F(PreparationPoolTest, TenantsTakeTurns) {
   EXPECT_TRUE(Becomes([this] { return pool_.Lines().empty(); }));
 }
 
-TEST_F(PreparationPoolTest, WhoHasGoneIsSkippedAndHoldsItsPlaceUntilThen) {
+TEST_F(PreparationPoolTest, ARequestWithoutClientIsSkippedAndKeepsItsSlotUntilThen) {
   tcp::socket first = Ask("a", "first");
   begun_.wait();
-  for (const char* name : {"a1", "a2", "a3"}) Ask("a", name);  // and leaves
+  for (const char* name : {"a1", "a2", "a3"}) Ask("a", name);  // and closes the connection
   EXPECT_TRUE(Becomes([this] { return gone_ == 3; }));
   tcp::socket fifth = Ask("a", "refused");
-  EXPECT_THAT(Read(fifth), HasSubstr("429 ")) << "four places are taken";
+  EXPECT_THAT(Read(fifth), HasSubstr("429 ")) << "four slots are taken";
   Open();
   EXPECT_THAT(Read(first), HasSubstr("200 OK"));
   EXPECT_TRUE(Becomes([this] { return pool_.Lines().empty(); }));
@@ -135,14 +136,14 @@ TEST_F(PreparationPoolTest, WhoHasGoneIsSkippedAndHoldsItsPlaceUntilThen) {
   EXPECT_THAT(Worked(), ElementsAre("first", "next"));
 }
 
-TEST_F(PreparationPoolTest, NothingHoldsAConnectionOnceItHasStopped) {
+TEST_F(PreparationPoolTest, AfterTheStopNothingHoldsAConnection) {
   tcp::socket first = Ask("a", "first");
   begun_.wait();
   tcp::socket second = Ask("a", "second");
   server_->Stop();
   Open();
   pool_.Stop();
-  server_.reset();  // the connections' context ends with it
+  server_.reset();  // destroys the connections' io_context
   EXPECT_TRUE(last_.expired());
 }
 

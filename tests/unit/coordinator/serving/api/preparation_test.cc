@@ -1,4 +1,4 @@
-// From a body to prompts and constraints, and every refusal on the way.
+// From a body to prompts and constraints, and every error on the way.
 #include "coordinator/serving/api/preparation.h"
 
 #include "coordinator/serving/api/messages_request.h"
@@ -38,7 +38,7 @@ TEST_F(PreparationTest, ConversationsAreRenderedAndTextIsTokenised) {
   EXPECT_EQ(Good(R"({"prompt": [7, 8]})").prompts, (std::vector<std::vector<TokenId>>{{7, 8}}));
 }
 
-TEST_F(PreparationTest, EveryAnswerHasAConstraintOfItsOwn) {
+TEST_F(PreparationTest, EveryAnswerHasItsOwnConstraint) {
   const Prepared prepared = Good(R"({"prompt": ["a", "b"], "n": 3, "regex": "x+"})");
   ASSERT_EQ(prepared.constraints.size(), 6u);
   for (const auto& constraint : prepared.constraints) EXPECT_NE(constraint, nullptr);
@@ -47,7 +47,7 @@ TEST_F(PreparationTest, EveryAnswerHasAConstraintOfItsOwn) {
   EXPECT_EQ(free.constraints[0], nullptr);
 }
 
-TEST_F(PreparationTest, BodiesThatAreNoObjectAreRefused) {
+TEST_F(PreparationTest, BodiesThatAreNotObjectsAreRefused) {
   EXPECT_THAT(Refused("{").message, HasSubstr("the body is "));
   EXPECT_EQ(Refused("[]").message, "the body must be a JSON object");
   EXPECT_EQ(Refused("[]").http_status, 400);
@@ -62,12 +62,12 @@ TEST_F(PreparationTest, OtherModelsAreNotFound) {
   EXPECT_EQ(error.code, "model_not_found");
 }
 
-TEST_F(PreparationTest, WhatIsLockedIsSetAndCannotBeChosenOtherwise) {
+TEST_F(PreparationTest, LockedValuesAreSetAndCannotBeChanged) {
   deps.locked = *ParseSamplingLocks({"temperature=0.5", "top_k=3"});
   EXPECT_EQ(Good(R"({"prompt": "a", "top_k": 3, "temperature": null})").request.sampling.temperature, 0.5);
   EXPECT_EQ(Good(R"({"prompt": "a"})").request.sampling.top_k, 3);
   const net::ApiError error = Refused(R"({"prompt": "a", "temperature": 1})");
-  EXPECT_EQ(error.message, "'temperature': this server has it locked at 0.5, found 1");
+  EXPECT_EQ(error.message, "'temperature': this server has locked it at 0.5, found 1; leave it out");
   EXPECT_EQ(error.param, "temperature");
 }
 
@@ -85,8 +85,8 @@ TEST_F(PreparationTest, PromptsFitTheContextAndTheVocabulary) {
   EXPECT_EQ(Refused(R"({"prompt": "a", "stop_token_ids": [300]})").http_status, 400);
 }
 
-// LiteLLM, LangChain and agents look for these words, to shorten the conversation.
-TEST_F(PreparationTest, ATooLongConversationIsToldInItsDialectsWords) {
+// LiteLLM, LangChain and agents search for these words and then shorten the conversation.
+TEST_F(PreparationTest, ATooLongConversationIsRefusedInTheDialectsWords) {
   const std::string messages =
       R"("messages": [{"role": "user", "content": ")" + std::string(200, 'x') + "\"}]";
   const net::ApiError chat = Refused("{" + messages + R"(, "max_tokens": 7})", ReadChatRequest);
@@ -121,16 +121,17 @@ TEST_F(PreparationTest, PromptsThatAreTooLongMayBeTruncated) {
             (std::vector<TokenId>{'i', ';'}));
 }
 
-// Whoever writes a whole prompt writes the model's control tokens, too.
-TEST_F(PreparationTest, TextsMaySpellControlTokens) {
+// A client that writes a whole prompt also writes the model's control tokens.
+TEST_F(PreparationTest, TextsMayContainControlTokens) {
   EXPECT_EQ(Good(R"({"prompt": "a<end>b"})").prompts[0], (std::vector<TokenId>{'a', kEnd, 'b'}));
   EXPECT_EQ(Good(R"({"text": "<end>"})", ReadNativeRequest).prompts[0], (std::vector<TokenId>{kEnd}));
   const std::vector<TokenId> said =
       Good(R"({"messages": [{"role": "user", "content": "<end>"}]})", ReadChatRequest).prompts[0];
-  EXPECT_THAT(said, ::testing::Not(::testing::Contains(kEnd))) << "a message's content never becomes one";
+  EXPECT_THAT(said, ::testing::Not(::testing::Contains(kEnd)))
+      << "a message's content never becomes a control token";
 }
 
-TEST_F(PreparationTest, TextsBeginAsTheModelsTextsDo) {
+TEST_F(PreparationTest, TextsBeginWithTheModelsFirstToken) {
   const ByteTokenizer begins({"!<end>", "!<bos>"}, {}, "<bos>");
   const TokenId bos = *begins.SpecialId("<bos>");
   const auto tokens = [&](const std::string& body) {
@@ -160,10 +161,10 @@ TEST_F(PreparationTest, TextsBeginAsTheModelsTextsDo) {
   EXPECT_EQ(tokens(R"({"prompt": "a"})"), (std::vector<TokenId>{bos, 'a'}));
   EXPECT_EQ(tokens(R"({"prompt": "<bos>a"})"), (std::vector<TokenId>{bos, 'a'})) << "once";
   EXPECT_EQ(tokens(R"({"prompt": "a", "add_special_tokens": false})"), (std::vector<TokenId>{'a'}));
-  EXPECT_EQ(tokens(R"({"prompt": [97]})"), (std::vector<TokenId>{'a'})) << "ids are taken as they are";
+  EXPECT_EQ(tokens(R"({"prompt": [97]})"), (std::vector<TokenId>{'a'})) << "ids are not changed";
 }
 
-TEST_F(PreparationTest, AnAnswerCannotBeAtLeastLongerThanAtMost) {
+TEST_F(PreparationTest, MinTokensCannotExceedMaxTokens) {
   const net::ApiError error = Refused(R"({"prompt": "a", "max_tokens": 3, "min_tokens": 4})");
   EXPECT_EQ(error.param, "min_tokens");
   EXPECT_EQ(error.message, "'min_tokens': expected at most max_tokens, which is 3, found 4");
@@ -173,13 +174,13 @@ TEST_F(PreparationTest, AnAnswerCannotBeAtLeastLongerThanAtMost) {
             50);
 }
 
-TEST_F(PreparationTest, BoundsAreConstraints) {
+TEST_F(PreparationTest, LimitsBecomeConstraints) {
   EXPECT_NE(Good(R"({"prompt": "a", "bad_words": ["x"]})").constraints[0], nullptr);
   EXPECT_EQ(Refused(R"({"prompt": "a", "thinking_token_budget": 5})").param, "thinking_token_budget");
   EXPECT_EQ(Refused(R"({"prompt": "a", "mirostat": 2})").param, "mirostat");
 }
 
-TEST_F(PreparationTest, TemplatesMayRefuse) {
+TEST_F(PreparationTest, TemplatesMayRefuseAConversation) {
   const auto refusing = *text::ChatTemplate::Parse("{{ raise_exception('no') }}", "test");
   deps.chat_template = refusing.get();
   EXPECT_THAT(Refused(R"({"messages": [{"role": "user", "content": "hi"}]})", ReadChatRequest).message,

@@ -1,4 +1,4 @@
-// Bounds of prompt, reasoning and text: what each field accepts, and that a wrong one is refused by its name.
+// Limits of prompt, reasoning and text: what each field accepts, and that an error names the field.
 #include "coordinator/serving/api/promise_fields.h"
 
 #include "gtest/gtest.h"
@@ -19,7 +19,7 @@ struct Promised {
   std::string param;
 };
 
-TEST(PromiseFieldsTest, NothingIsPromisedUnasked) {
+TEST(PromiseFieldsTest, WithoutTheFieldsThereAreNoLimits) {
   for (const char* json : {"{}", R"({"bad_words": null, "stop_regex": [], "thinking_budget": -1})"}) {
     const Promised read(json);
     EXPECT_EQ(read.param, "") << json;
@@ -46,7 +46,7 @@ TEST(PromiseFieldsTest, EveryFieldIsRead) {
   }
 }
 
-TEST(PromiseFieldsTest, PredictedTokensAreMaxTokens) {
+TEST(PromiseFieldsTest, NPredictMeansMaxTokens) {
   for (const auto& [json, expected] : std::vector<std::pair<const char*, std::optional<int>>>{
            {"{}", 16}, {R"({"n_predict": 3})", 3}, {R"({"n_predict": -1})", std::nullopt}}) {
     const ordered_json root = ordered_json::parse(json);
@@ -63,7 +63,7 @@ TEST(PromiseFieldsTest, PredictedTokensAreMaxTokens) {
   EXPECT_EQ(in.error()->param, "n_predict");
 }
 
-TEST(PromiseFieldsTest, WrongValuesAreRefusedByName) {
+TEST(PromiseFieldsTest, ErrorsOfValuesNameTheField) {
   for (const auto& [json, param] : std::vector<std::pair<const char*, const char*>>{
            {R"({"truncate_prompt_tokens": 0})", "truncate_prompt_tokens"},
            {R"({"truncate_prompt_tokens": -2})", "truncate_prompt_tokens"},

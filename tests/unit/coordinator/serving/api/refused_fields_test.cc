@@ -1,4 +1,4 @@
-// Fields that would change the answer are refused by name; their values for "off", and unknown fields, pass.
+// Errors name fields that would change the answer; their values for "off", and unknown fields, are accepted.
 #include "coordinator/serving/api/refused_fields.h"
 
 #include <set>
@@ -22,7 +22,7 @@ std::string RefusedParam(const ordered_json& body) {
   return error->param.value_or("(none)");
 }
 
-TEST(RefusedFieldsTest, EveryFieldHasItsNameOnceAndAWayToBeOff) {
+TEST(RefusedFieldsTest, EveryFieldOccursOnceAndCanBeOff) {
   std::set<std::string> names;
   for (const RefusedField& field : RefusedFields()) {
     EXPECT_TRUE(names.insert(field.name).second) << field.name;
@@ -55,13 +55,14 @@ TEST(RefusedFieldsTest, ValuesThatMeanOffAndThoseThatDoNot) {
 }
 
 TEST(RefusedFieldsTest, TheRefusalSaysWhatToDo) {
-  EXPECT_EQ(FindRefusedField({{"length_penalty", 2}})->message,
-            "'length_penalty': expected no value or 1, found 2: this server draws tokens one by one; ask for "
-            "several answers with n or best_of");
+  EXPECT_EQ(
+      FindRefusedField({{"length_penalty", 2}})->message,
+      "'length_penalty': expected no value or 1, found 2: this server samples one token after the other; "
+      "n or best_of ask for several answers");
 }
 
-// What another API calls by another name is no field that nobody defines.
-TEST(RefusedFieldsTest, OtherApisNamesAreNotDropped) {
+// A field with another name in another API is known, so it must not be dropped.
+TEST(RefusedFieldsTest, FieldsWithOtherApisNamesAreNotDropped) {
   const auto param = [](const char* fields, bool chat) -> std::string {
     const ordered_json body = ordered_json::parse(
         std::string(chat ? R"({"messages": [{"role": "user", "content": "a"}], )" : R"({"prompt": "a", )") +

@@ -1,4 +1,4 @@
-// Spans of a request, as far as it came.
+// The spans of a request, up to the part that it has reached.
 #include "coordinator/serving/api/request_trace.h"
 
 #include "gmock/gmock.h"
@@ -46,7 +46,7 @@ net::HttpRequest Asked(const std::string& traceparent) {
           .id = "r1"};
 }
 
-TEST(RequestTraceTest, NothingIsRecordedWithoutATracerOrWhereItSaysSo) {
+TEST(RequestTraceTest, NothingIsRecordedWithoutATracerOrASample) {
   KeptSpans tracer;
   Metrics metrics(MetricOwner::kCoordinator);
   EXPECT_EQ(RequestTrace::Begin(nullptr, metrics, Asked("p")), nullptr);
@@ -87,12 +87,12 @@ TEST(RequestTraceTest, AnAnswerHasItsPartsInOrder) {
                                     "_seconds_bucket\\{le=\"[^\"]+\"\\} 0 # \\{trace_id=\"trace\"\\} "));
 }
 
-TEST(RequestTraceTest, WhatBeganLastLastsUntilTheEnd) {
+TEST(RequestTraceTest, TheLastPartLastsUntilTheEnd) {
   KeptSpans tracer;
   Metrics metrics(MetricOwner::kCoordinator);
   auto trace = RequestTrace::Begin(&tracer, metrics, Asked(""));
   trace->Submitted(0);
-  trace->Submitted(2);  // the second choice never came that far
+  trace->Submitted(2);  // the second choice was never submitted
   trace->Took(2, Admitted());
   trace->End(504, "timeout", {});
   const std::vector<Span>& spans = tracer.exports.at(0);

@@ -1,4 +1,4 @@
-// Requests of /v1/responses: items become the messages that templates know, and a refusal names the place.
+// Requests of /v1/responses: items become the messages that templates know, and an error names the place.
 #include "coordinator/serving/api/responses_request.h"
 
 #include "gtest/gtest.h"
@@ -74,13 +74,13 @@ TEST(ResponsesRequestTest, ItemsOfOneTurnAreOneMessage) {
     {"role": "system", "content": "Go on."}])"));
 }
 
-TEST(ResponsesRequestTest, ARefusalIsWhatWasSaid) {
+TEST(ResponsesRequestTest, ARefusalIsItsText) {
   const GenerationRequest request = AcceptedResponsesRequest(ParseResponsesRequest(
       R"("input": [{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}])"));
   EXPECT_EQ(request.conversation->messages[0].at("content"), "No.");
 }
 
-TEST(ResponsesRequestTest, WhatNoItemHasIsNotKept) {
+TEST(ResponsesRequestTest, UnknownFieldsOfItemsAreNotStored) {
   ResponsesFields fields;
   AcceptedResponsesRequest(ParseResponsesRequest(R"("input": [
     {"type": "message", "role": "user", "id": "m1", "note": "xxx",
@@ -94,7 +94,7 @@ TEST(ResponsesRequestTest, WhatNoItemHasIsNotKept) {
     {"type": "function_call_output", "call_id": "c", "output": "4"}])"));
 }
 
-TEST(ResponsesRequestTest, WhatWasSaidBeforeComesFirst) {
+TEST(ResponsesRequestTest, EarlierItemsComeFirst) {
   ResponsesFields fields;
   const GenerationRequest request = AcceptedResponsesRequest(
       ParseResponsesRequest(R"("input": "And 3?", "previous_response_id": "resp_1")", fields));
@@ -109,14 +109,14 @@ TEST(ResponsesRequestTest, WhatWasSaidBeforeComesFirst) {
   EXPECT_EQ(RefusedParamResponsesRequest(
                 ParseResponsesRequest(R"("input": [{"role": "x"}], "previous_response_id": "resp_1")")),
             "input[0].role")
-      << "places are the client's";
+      << "the place is the one in the client's request";
 }
 
-TEST(ResponsesRequestTest, FieldsOfTheirOwnNames) {
+TEST(ResponsesRequestTest, FieldsWithNamesOfThisApi) {
   ResponsesFields fields;
   const GenerationRequest request = AcceptedResponsesRequest(ParseResponsesRequest(
       R"("input": "x", "max_output_tokens": 7, "temperature": 0.5, "top_p": 0.25, "stream": true, "store": false,
-         "n": 4, "metadata": {"k": "v"}, "user": "u", "truncation": "auto", "service_tier": "auto",
+         "n": 1, "metadata": {"k": "v"}, "user": "u", "truncation": "auto", "service_tier": "auto",
          "include": ["reasoning.encrypted_content"], "reasoning": {"effort": "none"},
          "tools": [{"type": "function", "name": "add", "description": "d", "parameters": {"type": "object"},
                     "strict": true}],
@@ -137,7 +137,7 @@ TEST(ResponsesRequestTest, FieldsOfTheirOwnNames) {
   EXPECT_EQ(fields.repeated.at("temperature"), 0.5);
 }
 
-TEST(ResponsesRequestTest, RefusalsNameThePlace) {
+TEST(ResponsesRequestTest, ErrorsNameThePlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"("model": "m")", "input"},
       {R"("input": [])", "input"},
@@ -159,6 +159,8 @@ TEST(ResponsesRequestTest, RefusalsNameThePlace) {
       {R"("input": "x", "truncation": "some")", "truncation"},
       {R"("input": "x", "conversation": "c")", "conversation"},
       {R"("input": "x", "metadata": 1)", "metadata"},
+      {R"("input": "x", "n": 2)", "n"},
+      {R"("input": "x", "best_of": 2)", "best_of"},
       {R"("input": "x", "background": true, "store": false)", "store"},
       {R"("input": "x", "background": true, "stream": true)", "stream"}};
   for (const auto& [fields, param] : cases)

@@ -1,4 +1,4 @@
-// Responses that were kept are their owner's alone, and those that were not are nobody's.
+// Only the owner of a stored response can read it, and a response that was not stored cannot be found.
 #include "coordinator/serving/api/responses_routes.h"
 
 #include "gmock/gmock.h"
@@ -14,13 +14,13 @@ using ::testing::HasSubstr;
 class ResponsesRoutesTest : public AskedRoutes {
  protected:
   ResponsesRoutesTest() { routes_.Register(urls_); }
-  // What uses the routes ends before them.
+  // Ends the preparing threads, which use the routes, before the routes.
   ~ResponsesRoutesTest() override { preparers_.Stop(); }
 
   ResponsesRoutes routes_{deps_, running_, preparers_};
 };
 
-TEST_F(ResponsesRoutesTest, WhatWasNotStoredIsNotFound) {
+TEST_F(ResponsesRoutesTest, AResponseThatWasNotStoredIsNotFound) {
   for (const auto& [method, path] :
        std::vector<std::pair<std::string, std::string>>{{"GET", "/v1/responses/resp_1"},
                                                         {"DELETE", "/v1/responses/resp_1"},
@@ -29,12 +29,12 @@ TEST_F(ResponsesRoutesTest, WhatWasNotStoredIsNotFound) {
     const net::HttpReply reply = Ask(method, path);
     EXPECT_EQ(reply.status, 404) << method << path;
     EXPECT_THAT(reply.body, HasSubstr("no such response: resp_1"));
-    EXPECT_FALSE(Found(method, path).counted) << "a key whose places are taken may look and cancel";
+    EXPECT_FALSE(Found(method, path).counted) << "a key without free slots may read and cancel";
   }
   EXPECT_TRUE(Found("POST", "/v1/responses").counted);
 }
 
-TEST_F(ResponsesRoutesTest, ARequestsPromptIsCounted) {
+TEST_F(ResponsesRoutesTest, ThePromptOfARequestIsCounted) {
   constexpr char kCount[] = "/v1/responses/input_tokens";
   EXPECT_EQ(AskJson("POST", kCount, R"({"model": "nano", "input": "hello", "instructions": "x"})"),
             (ordered_json{{"object", "response.input_tokens"},
@@ -46,17 +46,20 @@ TEST_F(ResponsesRoutesTest, ARequestsPromptIsCounted) {
               HasSubstr("previous_response_not_found"));
 }
 
-TEST_F(ResponsesRoutesTest, TheEnginesRefusalIsTheAnswer) {
+TEST_F(ResponsesRoutesTest, TheEnginesErrorIsTheAnswer) {
   const net::HttpReply refused = Ask("POST", "/v1/responses", R"({"input": "x"})");
   EXPECT_EQ(refused.status, 503) << refused.body;
   EXPECT_THAT(refused.body, HasSubstr("this engine computes nothing"));
 }
 
-// It is accepted before the engine is asked, so its refusal is what the response says from then on.
-TEST_F(ResponsesRoutesTest, AResponseInTheBackgroundKeepsWhatBecameOfIt) {
+// The request is accepted before the engine is asked, so the response reports the engine's error.
+TEST_F(ResponsesRoutesTest, AResponseInTheBackgroundReportsItsEnd) {
   const net::Caller owner{.tenant = 1}, other{.tenant = 2};
-  const ordered_json queued =
-      AskJson("POST", "/v1/responses", R"({"input": "x", "background": true})", owner);
+  const net::HttpReply accepted =
+      Ask("POST", "/v1/responses", R"({"input": "x", "background": true, "verbosity": 1})", owner);
+  EXPECT_EQ(accepted.status, 200) << accepted.body;
+  EXPECT_THAT(accepted.headers, ::testing::Contains(::testing::Pair("X-NUMoE-Ignored-Fields", "verbosity")));
+  const ordered_json queued = ordered_json::parse(accepted.body);
   EXPECT_EQ(queued["status"], "queued");
   const std::string path = "/v1/responses/" + queued["id"].get<std::string>();
   ordered_json kept;

@@ -1,4 +1,4 @@
-// OpenAI's response: what a client puts together from the stream is the whole response, for any answer.
+// OpenAI's response: what a client assembles from the stream equals the complete response, for any answer.
 #include "coordinator/serving/api/responses_writer.h"
 
 #include <map>
@@ -17,13 +17,13 @@ const ResponsesFields& Fields() {
   return fields;
 }
 
-// As OpenAI's SDKs do it. Checks the order of events on the way.
+// Assembles a response as OpenAI's SDKs do, and checks the order of events.
 class ResponseStream {
  public:
-  // Returns the output as it added up, and `last` as the last event brought it.
+  // Returns the assembled output; `last` is the response of the last event.
   ordered_json Read(const std::vector<ordered_json>& events) {
     for (const ordered_json& event : events) Take(event);
-    EXPECT_FALSE(last.is_null()) << "no last event";
+    EXPECT_FALSE(last.is_null()) << "the last event is missing";
     return output_;
   }
   ordered_json last;
@@ -116,7 +116,7 @@ TEST_P(ResponsesWriterTest, StreamsAddUpToWholeResponses) {
     ++statuses[whole.at("status")];
   }
   for (const char* type : {"message", "reasoning", "function_call"})
-    EXPECT_GT(items[type], 100) << type << ": the runs must reach what they test";
+    EXPECT_GT(items[type], 100) << type << ": the random answers must contain what is tested";
   for (const char* status : {"completed", "incomplete"}) EXPECT_GT(statuses[status], 100) << status;
 }
 
@@ -148,7 +148,7 @@ class OneResponseTest : public ::testing::Test {
   }();
 };
 
-TEST_F(OneResponseTest, AnAbortedOneIsCancelledWithWhatWasSaid) {
+TEST_F(OneResponseTest, AnAbortedResponseIsCancelledWithItsText) {
   Take({.tokens = {'h', 'i'}, .cached_prompt_tokens = 2, .error = {}});
   EXPECT_TRUE(kept_.is_null()) << "kept when it is over";
   Take({.cached_prompt_tokens = 2, .finish = engine::FinishReason::kCancelled, .error = {}});
@@ -163,7 +163,7 @@ TEST_F(OneResponseTest, AnAbortedOneIsCancelledWithWhatWasSaid) {
   EXPECT_EQ(kept_, whole);
 }
 
-TEST_F(OneResponseTest, AStreamThatBreaksSaysWhy) {
+TEST_F(OneResponseTest, AFailedStreamEndsWithTheError) {
   Take({.tokens = {'h', 'i'}, .error = {}});
   const auto events = ReadNamedEvents(writer_.Failure({.http_status = 503, .message = "gone"}));
   EXPECT_EQ(events.back().at("type"), "response.failed");

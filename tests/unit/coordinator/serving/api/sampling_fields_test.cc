@@ -1,4 +1,4 @@
-// Which sampling parameters a server can lock, and at what.
+// Which sampling parameters a server can lock, and at which values.
 #include "coordinator/serving/api/sampling_fields.h"
 
 #include "gmock/gmock.h"
@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The list of names follows what requests are read by: each of them can be wrong.
+// The list of names agrees with the reader of requests: a wrong value of each name is an error.
 TEST(SamplingFieldsTest, EveryNameThatCanBeLockedIsRead) {
   for (const char* name :
        {"temperature", "top_p", "top_k", "min_p", "seed", "sampling_seed", "n", "best_of",
@@ -20,7 +20,7 @@ TEST(SamplingFieldsTest, EveryNameThatCanBeLockedIsRead) {
   }
 }
 
-TEST(SamplingFieldsTest, OtherNamesAreToldWhatThereIs) {
+TEST(SamplingFieldsTest, ErrorsOfNamesListTheParameters) {
   for (const char* name : {"tmperature", "", "logit_bias", "messages", "stop"})
     EXPECT_THAT(std::string(CheckSamplingValue(name, 1).message()), HasSubstr("top_k")) << name;
 }
@@ -34,7 +34,7 @@ std::optional<net::ApiError> ReadTokenLists(const nlohmann::ordered_json& body, 
 }
 
 // Every answer of a request has a copy of its lists.
-TEST(SamplingFieldsTest, ListsOfTokensAreBounded) {
+TEST(SamplingFieldsTest, ListsOfTokensHaveLimits) {
   engine::SamplingParams sampling;
   const nlohmann::ordered_json same = std::vector<unsigned>(100'000, 7);
   EXPECT_FALSE(ReadTokenLists({{"stop_token_ids", same}, {"allowed_token_ids", {9u, 7u, 9u}}}, sampling));
@@ -79,15 +79,15 @@ TEST(SamplingFieldsTest, SeedsHaveAll64Bits) {
   EXPECT_EQ(SeedOf("9223372036854775807"), uint64_t{INT64_MAX});
   EXPECT_EQ(SeedOf("-9223372036854775808"), uint64_t{1} << 63);
   EXPECT_EQ(SeedOf("-2"), UINT64_MAX - 1);
-  EXPECT_EQ(SeedOf("9223372036854776000"), uint64_t{INT64_MAX}) << "as JavaScript writes the end";
+  EXPECT_EQ(SeedOf("9223372036854776000"), uint64_t{INT64_MAX}) << "as JavaScript writes the largest seed";
   EXPECT_EQ(SeedOf("-9223372036854776000"), uint64_t{1} << 63);
   EXPECT_EQ(SeedOf("4.0"), 4u);
   for (const char* wrong : {"9223372036854780000", "-9223372036854780000", "0.5", "1e30", "\"1\"", "true"})
     EXPECT_EQ(SeedOf(wrong), std::nullopt) << wrong;
 }
 
-// vLLM's and llama.cpp's clients send it for none; a fixed one would give the same answer for ever.
-TEST(SamplingFieldsTest, ASeedOfMinusOneIsNone) {
+// Clients of vLLM and llama.cpp send -1 for no seed; as a fixed seed it would always give the same answer.
+TEST(SamplingFieldsTest, ASeedOfMinusOneMeansNoSeed) {
   const ordered_json fields = {{"seed", -1}};
   JsonFields in(fields);
   GenerationRequest request;
@@ -96,7 +96,7 @@ TEST(SamplingFieldsTest, ASeedOfMinusOneIsNone) {
   EXPECT_EQ(request.sampling.seed, std::nullopt);
 }
 
-TEST(SamplingFieldsTest, TheModelsDefaultsHold) {
+TEST(SamplingFieldsTest, TheModelsDefaultsApply) {
   GenerationRequest request;
   SetSamplingDefaults({.temperature = 0.7, .repetition_penalty = 1.05}, request);
   EXPECT_EQ(request.sampling.temperature, 0.7);

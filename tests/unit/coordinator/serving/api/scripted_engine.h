@@ -1,9 +1,10 @@
-// ScriptedEngine and RecordedExchange: the two ends of what the API does with a request, for tests of what
-// lies between.
+// ScriptedEngine and RecordedExchange: the two ends of a request in the API, for tests of the code between
+// them.
 //
-// The engine keeps what is submitted to it, and the test says what it generates; cancelled sequences say
-// nothing more. The exchange keeps the answer, and runs what is posted to it where the test calls Run. The
-// engine is used by one thread; Post by any, the rest of the exchange by the test's.
+// The engine stores what is submitted to it, and the test says what it generates; cancelled sequences
+// generate nothing more. The exchange stores the answer, and runs posted work when the test calls Run. The
+// engine is used by one thread; Post may be called by any thread, the rest of the exchange by the test's
+// thread.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -36,7 +37,7 @@ class ScriptedEngine final : public engine::Engine {
   void ResetPrefixCache(const std::string&) override {}
   bool Drain(int64_t) override { return true; }
 
-  /// The sequence's next tokens; nothing happens where it is not running.
+  /// Reports the sequence's next tokens; does nothing if it is not running.
   void Generate(SequenceId sequence, engine::TokenEvent event) {
     const auto found = running.find(sequence);
     if (found == running.end()) return;
@@ -57,7 +58,7 @@ class ScriptedEngine final : public engine::Engine {
 class RecordedExchange final : public net::Exchange {
  public:
   explicit RecordedExchange(std::string body) {
-    request_.id = "recorded";  // the server gives every request one
+    request_.id = "recorded";  // a server gives every request an id
     request_.body = std::move(body);
   }
 
@@ -66,7 +67,7 @@ class RecordedExchange final : public net::Exchange {
   void Reply(net::HttpReply given) override { reply = std::move(given), over = true; }
   void ReplyError(const net::ApiError& given) override { error = given, over = true; }
   void BeginStream() override { streaming = true; }
-  void BeginBody(net::HttpReply) override { streaming = true; }
+  void BeginBody(net::HttpReply given) override { head = std::move(given), streaming = true; }
   void Send(std::string data) override { sent += data; }
   void EndStream() override { over = true; }
   void Break() override { over = true; }
@@ -74,23 +75,23 @@ class RecordedExchange final : public net::Exchange {
   void OnGone(std::function<void()> then) override { on_gone = std::move(then); }
   void Post(std::function<void()> work) override { boost::asio::post(context_, std::move(work)); }
   boost::asio::any_io_executor Executor() override { return context_.get_executor(); }
-  std::shared_ptr<net::RequestPlace> Place() override { return place; }
+  std::shared_ptr<net::ConcurrencySlot> Slot() override { return slot; }
   void CountTokens(int count) override { tokens += count; }
 
   net::HttpRequest& incoming() { return request_; }
-  /// What was posted until now.
+  /// Runs the work that was posted until now.
   void Run() {
     context_.restart();
     context_.poll();
   }
 
-  net::HttpReply reply{.status = 0};
+  net::HttpReply reply{.status = 0}, head{.status = 0};
   net::ApiError error{.http_status = 0};
   std::string sent;
   bool streaming = false, over = false;
   int tokens = 0;
   std::function<void()> on_gone;
-  std::shared_ptr<net::RequestPlace> place;
+  std::shared_ptr<net::ConcurrencySlot> slot;
 
  private:
   net::HttpRequest request_;

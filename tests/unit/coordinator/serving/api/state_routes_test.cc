@@ -1,4 +1,4 @@
-// What the server tells of itself, and the switches that operators have.
+// Routes about the server's state, and commands for operators.
 #include "coordinator/serving/api/state_routes.h"
 
 #include <latch>
@@ -36,7 +36,7 @@ TEST_F(StateRoutesTest, TheModelIsListedByItsName) {
     EXPECT_EQ(AskJson("GET", path)["model_path"], "/models/nano");
 }
 
-TEST_F(StateRoutesTest, LoadAndStateAreTheEngines) {
+TEST_F(StateRoutesTest, LoadAndStateComeFromTheEngine) {
   engine_.stats.running = 3;
   engine_.stats.waiting = 4;
   for (const char* path : {"/load", "/get_load"}) {
@@ -48,7 +48,7 @@ TEST_F(StateRoutesTest, LoadAndStateAreTheEngines) {
   EXPECT_EQ(info["internal_states"][0]["waiting"], 4);
 }
 
-TEST_F(StateRoutesTest, WhatTheWorkersCountedIsAskedOnAnotherThread) {
+TEST_F(StateRoutesTest, ExpertStatsAreFetchedOnAnotherThread) {
   std::latch asked(1);
   const auto here = std::this_thread::get_id();
   deps_.expert_stats = [&]() -> absl::StatusOr<std::string> {
@@ -63,7 +63,7 @@ TEST_F(StateRoutesTest, WhatTheWorkersCountedIsAskedOnAnotherThread) {
   EXPECT_THAT(reply.body, HasSubstr("no worker tells its statistics"));
 }
 
-TEST_F(StateRoutesTest, AKeyForgetsItsOwnPrefixesAndAnAdminEverybodys) {
+TEST_F(StateRoutesTest, AKeyEmptiesItsOwnPrefixesAndAnAdministratorAll) {
   EXPECT_EQ(Ask("POST", "/reset_prefix_cache", "", {.tenant = 7}).status, 200);
   EXPECT_EQ(Ask("POST", "/flush_cache", "", {.tenant = 7, .admin = true}).status, 200);
   EXPECT_THAT(engine_.resets, ElementsAre("7:", ""));
@@ -80,8 +80,8 @@ TEST_F(StateRoutesTest, AbortingNamesARequestOrAll) {
   EXPECT_EQ(AskJson("POST", "/abort_request", R"({"abort_all": true})"), (ordered_json{{"aborted", 0}}));
 }
 
-// A full queue is no illness: there are tokens.
-TEST_F(StateRoutesTest, HealthIsProvenByATokenUnlessTheQueueIsFull) {
+// A full queue means that the server works: it generates tokens.
+TEST_F(StateRoutesTest, HealthIsTestedWithATokenUnlessTheQueueIsFull) {
   EXPECT_EQ(Ask("GET", "/health_generate").status, 503) << "this engine computes nothing";
   engine_.refusal = absl::ResourceExhaustedError("the queue is full");
   EXPECT_EQ(AskJson("GET", "/health_generate")["status"], "ready");

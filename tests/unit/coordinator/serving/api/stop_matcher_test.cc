@@ -1,5 +1,5 @@
-// Stop strings: whatever the cutting into pieces, out comes the text before the first stop string, and no
-// part of one before it is known not to be one.
+// Stop strings: however the text is divided into pieces, the text before the first stop string is released,
+// and no possible part of one before it is certain.
 #include "coordinator/serving/api/stop_matcher.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace numoe::serving {
 namespace {
 
-// The text before the stop string that is complete first; of those that end there, the longest.
+// The text before the stop string that is complete first; if several end there, before the longest.
 std::string Expected(const std::string& text, const std::vector<std::string>& stops) {
   for (size_t end = 0; end <= text.size(); ++end) {
     size_t begin = std::string::npos;
@@ -34,7 +34,7 @@ std::string PushAll(StopMatcher& matcher, const std::string& text, const std::ve
   return out + matcher.Flush();
 }
 
-TEST(StopMatcherTest, HoldsBackOnlyWhatCouldBecomeAStop) {
+TEST(StopMatcherTest, OnlyAPossibleStopIsHeldBack) {
   StopMatcher matcher({"END", "\n\n"});
   EXPECT_EQ(matcher.Push("abE"), "ab");
   EXPECT_EQ(matcher.Push("N"), "");
@@ -68,8 +68,8 @@ TEST(StopMatcherTest, PatternsAreFoundAndHeldBackLikeStrings) {
   EXPECT_EQ(matcher.Push("2"), "");
   EXPECT_EQ(matcher.Push("b3"), "12b");
   EXPECT_EQ(matcher.Flush(), "3");
-  EXPECT_EQ(matcher.Push(";4"), ";") << "what was flushed is no part of a match";
-  EXPECT_EQ(matcher.Push(";x"), "4;") << "the stop itself is wanted";
+  EXPECT_EQ(matcher.Push(";4"), ";") << "text that was flushed is not part of a match";
+  EXPECT_EQ(matcher.Push(";x"), "4;") << "include_stop releases the stop itself";
 }
 
 TEST(StopMatcherTest, NothingFollowsAStop) {
@@ -81,7 +81,7 @@ TEST(StopMatcherTest, NothingFollowsAStop) {
   EXPECT_EQ(matcher.Flush(), "");
 }
 
-TEST(StopMatcherTest, OfOverlappingStopsTheOneCompleteFirstCounts) {
+TEST(StopMatcherTest, OverlappingStopsTheOneCompleteFirstCounts) {
   for (const auto& [text, stops] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"xabcy", {"bc", "abcd"}}, {"aab", {"ab"}}, {"ababc", {"abc", "bab"}}, {"äöü", {"\xb6"}}}) {
     StopMatcher whole(stops), bytes(stops);

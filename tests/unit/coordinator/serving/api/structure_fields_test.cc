@@ -1,4 +1,4 @@
-// Every way of asking for structured output, and that a request may use one.
+// Every field for structured output, and that a request may use only one.
 #include "coordinator/serving/api/structure_fields.h"
 
 #include "gmock/gmock.h"
@@ -21,7 +21,7 @@ struct Read {
   std::string error;
 };
 
-TEST(StructureFieldsTest, EveryDialectsNames) {
+TEST(StructureFieldsTest, NamesOfEveryDialect) {
   for (
       const auto& [json, kind, text] : std::vector<std::tuple<const char*, Kind, const char*>>{
           {R"({"response_format": {"type": "json_object"}})", Kind::kJsonObject, ""},
@@ -61,7 +61,7 @@ TEST(StructureFieldsTest, EveryDialectsNames) {
   }
 }
 
-TEST(StructureFieldsTest, NothingIsAskedFor) {
+TEST(StructureFieldsTest, WithoutTheFieldsThereIsNoStructure) {
   for (const char* json :
        {"{}", R"({"response_format": {"type": "text"}})", R"({"response_format": null, "regex": null})",
         R"({"structured_outputs": {"json_object": false}})", R"({"structured_outputs": null})",
@@ -72,7 +72,7 @@ TEST(StructureFieldsTest, NothingIsAskedFor) {
   }
 }
 
-TEST(StructureFieldsTest, OneKindInARequest) {
+TEST(StructureFieldsTest, ARequestHasOneKind) {
   const Read read(R"({"response_format": {"type": "json_object"}, "regex": "a"})");
   EXPECT_EQ(read.error,
             "'regex': expected one kind of structured output in a request, found response_format as well");
@@ -80,7 +80,7 @@ TEST(StructureFieldsTest, OneKindInARequest) {
               ::testing::HasSubstr("found structured_outputs.json as well"));
 }
 
-TEST(StructureFieldsTest, WrongValuesAreToldWhatWasFound) {
+TEST(StructureFieldsTest, ErrorsOfValuesSayWhatWasFound) {
   for (const auto& [json, expected] : std::vector<std::pair<const char*, const char*>>{
            {R"({"response_format": "json"})",
             "'response_format': expected an object with a type, found \"json\""},

@@ -1,4 +1,4 @@
-// Thinking, by every name that clients switch it by, and where they contradict each other.
+// Thinking: every field with which clients switch it, and fields that contradict each other.
 #include "coordinator/serving/api/thinking_fields.h"
 
 #include "gmock/gmock.h"
@@ -10,7 +10,7 @@ namespace {
 using nlohmann::ordered_json;
 using ::testing::HasSubstr;
 
-// What the template is given, or the place of what is wrong.
+// The variables that the template gets, or the place of the error.
 ordered_json Kwargs(const char* json) {
   const ordered_json body = ordered_json::parse(json);
   JsonFields in(body);
@@ -25,7 +25,7 @@ ordered_json Kwargs(const char* json) {
 const ordered_json kOn = {{"thinking", true}, {"enable_thinking", true}};
 const ordered_json kOff = {{"thinking", false}, {"enable_thinking", false}};
 
-TEST(ThinkingFieldsTest, EverySwitchReachesTheTemplateByBothNames) {
+TEST(ThinkingFieldsTest, EverySwitchSetsBothVariablesOfTheTemplate) {
   for (const char* on : {R"({"thinking": {"type": "enabled", "budget_tokens": 9}})",
                          R"({"enable_thinking": true})", R"({"reasoning": {"enabled": true}})"}) {
     EXPECT_EQ(Kwargs(on), kOn) << on;
@@ -44,7 +44,7 @@ TEST(ThinkingFieldsTest, EverySwitchReachesTheTemplateByBothNames) {
   }
 }
 
-TEST(ThinkingFieldsTest, AnEffortIsOneWhereThereIsNoSwitch) {
+TEST(ThinkingFieldsTest, AnEffortSwitchesThinkingIfThereIsNoSwitch) {
   EXPECT_EQ(Kwargs(R"({"reasoning_effort": "none"})"),
             ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "none"}}));
   EXPECT_EQ(Kwargs(R"({"reasoning": {"effort": "low"}})"),
@@ -52,12 +52,12 @@ TEST(ThinkingFieldsTest, AnEffortIsOneWhereThereIsNoSwitch) {
   EXPECT_EQ(Kwargs(R"({"reasoning_effort": "high", "thinking": {"type": "disabled"}})"),
             ordered_json({{"thinking", false}, {"enable_thinking", false}, {"reasoning_effort", "high"}}));
   EXPECT_EQ(Kwargs(R"({"output_config": {"effort": "low"}})"), ordered_json({{"reasoning_effort", "low"}}))
-      << "Anthropic's switches nothing";
+      << "Anthropic's effort switches nothing";
   EXPECT_EQ(Kwargs(R"({"output_config": {"effort": "lots"}})"), "output_config.effort");
   EXPECT_TRUE(ThinkingIsOff({{"reasoning_effort", "none"}}));
 }
 
-TEST(ThinkingFieldsTest, TheTemplatesOwnVariablesStay) {
+TEST(ThinkingFieldsTest, TheTemplatesOwnVariablesAreKept) {
   EXPECT_EQ(Kwargs(R"({"chat_template_kwargs": {"thinking": false, "x": 1}})"),
             ordered_json({{"thinking", false}, {"x", 1}}));
   EXPECT_TRUE(ThinkingIsOff(ordered_json::parse(R"({"chat_template_kwargs": {"enable_thinking": false}})")));
@@ -65,7 +65,7 @@ TEST(ThinkingFieldsTest, TheTemplatesOwnVariablesStay) {
             ordered_json({{"thinking", false}}));
 }
 
-TEST(ThinkingFieldsTest, VariablesCannotReplaceWhatTheRequestGivesTheTemplate) {
+TEST(ThinkingFieldsTest, VariablesCannotReplaceOtherFields) {
   for (const char* name : {"messages", "tools", "documents", "add_generation_prompt",
                            "continue_final_message", "chat_template", "tokenize"}) {
     const ordered_json body = {{"chat_template_kwargs", {{name, ordered_json::array()}}}};
@@ -73,8 +73,8 @@ TEST(ThinkingFieldsTest, VariablesCannotReplaceWhatTheRequestGivesTheTemplate) {
   }
 }
 
-// Anthropic's API does not think unless it is told to.
-TEST(ThinkingFieldsTest, WhereNoThinkingIsTheDefaultItIsSwitchedOnByName) {
+// In Anthropic's API a model thinks only if the request asks for it.
+TEST(ThinkingFieldsTest, WithThinkingOffByDefaultARequestSwitchesItOn) {
   const auto read = [](const char* json) {
     const ordered_json body = ordered_json::parse(json);
     JsonFields in(body);
@@ -90,7 +90,7 @@ TEST(ThinkingFieldsTest, WhereNoThinkingIsTheDefaultItIsSwitchedOnByName) {
     EXPECT_EQ(request.conversation->template_kwargs["enable_thinking"], false) << off;
     EXPECT_TRUE(ThinkingIsOff(ordered_json::parse(off), UnaskedThinking::kOff));
   }
-  EXPECT_FALSE(read("{}").include_reasoning) << "of a model that cannot do without";
+  EXPECT_FALSE(read("{}").include_reasoning) << "also for a model that always thinks";
   EXPECT_FALSE(read(R"({"thinking": {"type": "disabled"}})").include_reasoning);
   for (const char* on :
        {R"({"thinking": {"type": "enabled", "budget_tokens": 9}})", R"({"thinking": {"type": "adaptive"}})",
@@ -113,10 +113,10 @@ TEST(ThinkingFieldsTest, SwitchesThatContradictEachOtherAreRefused) {
   GenerationRequest request;
   request.conversation.emplace();
   ReadThinking(in, request);
-  EXPECT_THAT(in.error()->message, HasSubstr("what 'thinking' says, which switches thinking on"));
+  EXPECT_THAT(in.error()->message, HasSubstr("the same as 'thinking', which switches thinking on"));
 }
 
-TEST(ThinkingFieldsTest, ABudgetIsOneOfTokens) {
+TEST(ThinkingFieldsTest, ABudgetCountsTokens) {
   const ordered_json body = {{"thinking", {{"type", "enabled"}, {"budget_tokens", 9}}}};
   JsonFields in(body);
   GenerationRequest request;
@@ -126,7 +126,7 @@ TEST(ThinkingFieldsTest, ABudgetIsOneOfTokens) {
   EXPECT_EQ(request.thinking_budget_param, "thinking");
 }
 
-TEST(ThinkingFieldsTest, WrongValuesAreRefusedByTheirPlace) {
+TEST(ThinkingFieldsTest, ErrorsOfValuesNameThePlace) {
   EXPECT_EQ(Kwargs(R"({"thinking": true})"), "thinking");
   EXPECT_EQ(Kwargs(R"({"thinking": {}})"), "thinking.type");
   EXPECT_EQ(Kwargs(R"({"thinking": {"type": "enabled", "budget_tokens": "9"}})"), "thinking.budget_tokens");

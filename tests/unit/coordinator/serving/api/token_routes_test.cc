@@ -1,4 +1,4 @@
-// Texts and conversations as tokens and back, under vLLM's paths and those of SGLang's clients.
+// Texts and conversations as tokens and back, on the paths of vLLM and of SGLang's clients.
 #include "coordinator/serving/api/token_routes.h"
 
 #include "gmock/gmock.h"
@@ -16,7 +16,7 @@ class TokenRoutesTest : public AskedRoutes {
   TokenRoutesTest() { AddTokenRoutes(urls_, deps_, preparers_); }
 };
 
-TEST_F(TokenRoutesTest, ATextIsItsTokensAndTheyAreTheText) {
+TEST_F(TokenRoutesTest, ATextBecomesTokensAndBack) {
   for (const std::string version : {"", "/v1"}) {
     const ordered_json tokens = AskJson("POST", version + "/tokenize", R"({"prompt": "hi"})");
     EXPECT_EQ(tokens, (ordered_json{{"count", 2}, {"max_model_len", 1000}, {"tokens", {'h', 'i'}}}));
@@ -34,7 +34,7 @@ TEST_F(TokenRoutesTest, AConversationIsRenderedFirst) {
   EXPECT_EQ(tokens["token_strs"], (ordered_json{"u", "s", "e", "r", ":", "x", ";"}));
 }
 
-TEST_F(TokenRoutesTest, ATemplateIsAppliedWithoutAModel) {
+TEST_F(TokenRoutesTest, ATemplateIsApplied) {
   const ordered_json rendered = AskJson("POST", "/apply-template", R"({"messages": [
     {"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "日本"}]}]})");
   EXPECT_EQ(rendered, (ordered_json{{"prompt", "system:Be brief.;user:日本;"}}));
@@ -47,13 +47,13 @@ TEST_F(TokenRoutesTest, ATemplateIsAppliedWithoutAModel) {
               HasSubstr("no chat template"));
 }
 
-// Clients count in order to shorten.
-TEST_F(TokenRoutesTest, MoreThanTheContextIsCounted) {
+// Clients count tokens in order to shorten a conversation.
+TEST_F(TokenRoutesTest, PromptsLongerThanTheContextAreCounted) {
   const std::string body = R"({"content": ")" + std::string(3'000, 'x') + "\"}";
   EXPECT_EQ(AskJson("POST", "/tokenize", body)["count"], 3'000);
 }
 
-TEST_F(TokenRoutesTest, WhatTheAnswerWouldNotObeyIsRefused) {
+TEST_F(TokenRoutesTest, UnsupportedFieldsAreRefused) {
   const std::string messages = R"("messages": [{"role": "user", "content": "x"}])";
   for (const std::string path : {"/tokenize", "/apply-template"}) {
     EXPECT_THAT(Ask("POST", path, "{" + messages + R"(, "documents": [{"text": "d"}]})").body,
@@ -64,7 +64,7 @@ TEST_F(TokenRoutesTest, WhatTheAnswerWouldNotObeyIsRefused) {
   }
 }
 
-TEST_F(TokenRoutesTest, WhatIsNoTokenIsRefused) {
+TEST_F(TokenRoutesTest, UnknownTokenIdsAreRefused) {
   const net::HttpReply beyond = Ask("POST", "/detokenize", R"({"tokens": [104, 257]})");
   EXPECT_EQ(beyond.status, 400);
   EXPECT_THAT(beyond.body, HasSubstr("ids below 257, found 257"));

@@ -1,4 +1,4 @@
-// tools, tool_choice and parallel_tool_calls: what they allow, and which of them is wrong.
+// tools, tool_choice and parallel_tool_calls: what they allow, and which of them an error names.
 #include "coordinator/serving/api/tool_choice.h"
 
 #include "gmock/gmock.h"
@@ -59,13 +59,13 @@ TEST(ToolChoiceTest, AutoConstrainsTheArgumentsOfStrictTools) {
     EXPECT_EQ(Names(policy), (List{"look", "wait", "stop"}));
     EXPECT_EQ(policy.calls[0].arguments.kind, Kind::kJsonSchema);
     EXPECT_EQ(policy.calls[1].arguments, (text::GrammarSource{Kind::kJsonObject, ""}));
-    EXPECT_EQ(policy.first_index, 3) << "calls of the conversation, whatever their ids say";
+    EXPECT_EQ(policy.first_index, 3) << "calls of the conversation are counted, their ids do not matter";
     EXPECT_TRUE(policy.parallel && !policy.demanded());
   }
   EXPECT_FALSE(AcceptedChoice(Read("null", kDeclaredTools, false)).parallel);
 }
 
-TEST(ToolChoiceTest, NothingIsCalledWithoutToolsOrWhereNoneIsAsked) {
+TEST(ToolChoiceTest, WithoutToolsOrWithNoneNothingIsCalled) {
   EXPECT_EQ(AcceptedChoice(Read("null", "null")).choice, Choice::kNone);
   EXPECT_EQ(AcceptedChoice(Read(R"("none")", "null")).choice, Choice::kNone);
   EXPECT_EQ(AcceptedChoice(Read(R"("auto")", "null")).choice, Choice::kNone);
@@ -83,7 +83,7 @@ TEST(ToolChoiceTest, DemandedCallsMatchTheirSchemas) {
     EXPECT_EQ(ordered_json::parse(call.arguments.text)["type"], "object") << call.name;
   }
   EXPECT_EQ(ordered_json::parse(policy.calls[2].arguments.text)["additionalProperties"], false)
-      << "a tool without parameters takes none";
+      << "a tool without parameters accepts none";
   EXPECT_FALSE(ordered_json::parse(policy.calls[1].arguments.text).contains("additionalProperties"));
 }
 
@@ -97,7 +97,7 @@ TEST(ToolChoiceTest, ANamedToolIsCalledOnce) {
   }
 }
 
-TEST(ToolChoiceTest, AllowedToolsAreSomeOfThem) {
+TEST(ToolChoiceTest, AllowedToolsAreASubset) {
   const CallPolicy chosen = AcceptedChoice(Read(R"({"type": "allowed_tools", "allowed_tools": {"mode": "auto",
     "tools": [{"type": "function", "function": {"name": "look"}}, {"type": "function", "name": "stop"}]}})"));
   EXPECT_EQ(chosen.choice, Choice::kAuto);

@@ -1,5 +1,5 @@
-// The embedded page: every file is found by its path, all that the files refer to is among them, and nothing
-// in them leads elsewhere or turns text into markup.
+// The embedded page: every file is found by its path, the files refer only to embedded files, and nothing in
+// them refers to other servers or turns text into markup.
 #include "coordinator/serving/page/page_file.h"
 
 #include <fstream>
@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What stands between `before` and the next quote, in every place.
+// Returns the text between `before` and the next quote, at every occurrence.
 std::vector<std::string> Quoted(std::string_view text, std::string_view before) {
   std::vector<std::string> found;
   for (size_t at = text.find(before); at != text.npos; at = text.find(before, at + 1)) {
@@ -56,7 +56,7 @@ TEST(PageFileTest, TypesAndTagsAreThoseOfTheContent) {
   }
 }
 
-TEST(PageFileTest, WhatFilesReferToIsEmbedded) {
+TEST(PageFileTest, FilesReferToEmbeddedFiles) {
   size_t references = 0;
   for (const PageFile& file : EmbeddedFiles()) {
     std::vector<std::string> names;
@@ -72,7 +72,7 @@ TEST(PageFileTest, WhatFilesReferToIsEmbedded) {
   EXPECT_GT(references, 3u);
 }
 
-TEST(PageFileTest, NothingLeadsElsewhereOrBecomesMarkup) {
+TEST(PageFileTest, NothingRefersToOtherServersOrBecomesMarkup) {
   for (const PageFile& file : EmbeddedFiles()) {
     const std::string text(file.content);
     for (const char* loader : {"src=\"", "href=\"", "url(", "import(\"", "fetch(\"", "from \""}) {

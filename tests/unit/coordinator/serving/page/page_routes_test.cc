@@ -1,4 +1,5 @@
-// The page's routes: open to everybody, every file under its path, each reply locked in and tagged.
+// The page's routes: they need no key, serve every file under its path, and reply with a security policy and
+// an ETag. A starting server shows its state to a browser and refuses programs.
 #include "coordinator/serving/page/page_routes.h"
 
 #include "coordinator/serving/page/embedded_files.h"
@@ -12,7 +13,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-// Takes the one reply of a handler.
+// Keeps the one reply of a handler.
 class FakeExchange final : public net::Exchange {
  public:
   explicit FakeExchange(net::HttpRequest request) : request_(std::move(request)) {}
@@ -31,7 +32,7 @@ class FakeExchange final : public net::Exchange {
   void OnGone(std::function<void()>) override { ADD_FAILURE(); }
   void Post(std::function<void()>) override { ADD_FAILURE(); }
   boost::asio::any_io_executor Executor() override { return {}; }
-  std::shared_ptr<net::RequestPlace> Place() override { return nullptr; }
+  std::shared_ptr<net::ConcurrencySlot> Slot() override { return nullptr; }
   void CountTokens(int) override { ADD_FAILURE(); }
 
   net::HttpReply reply;
@@ -40,9 +41,9 @@ class FakeExchange final : public net::Exchange {
   const net::HttpRequest request_;
 };
 
-net::HttpReply Get(const std::string& path, std::vector<std::pair<std::string, std::string>> headers = {}) {
-  net::UrlTable urls;
-  AddPageRoutes(urls);
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+net::HttpReply Ask(const net::UrlTable& urls, const std::string& path, const Headers& headers) {
   const auto found = urls.Find("GET", path);
   if (const auto* error = std::get_if<net::ApiError>(&found)) return {.status = error->http_status};
   const net::Route& route = *std::get<net::RouteMatch>(found).route;
@@ -51,6 +52,19 @@ net::HttpReply Get(const std::string& path, std::vector<std::pair<std::string, s
       std::make_shared<FakeExchange>(net::HttpRequest{.method = "GET", .path = path, .headers = headers});
   route.handle(exchange);
   return exchange->reply;
+}
+
+net::HttpReply Get(const std::string& path, const Headers& headers = {}) {
+  net::UrlTable urls;
+  AddPageRoutes(urls);
+  return Ask(urls, path, headers);
+}
+
+net::HttpReply GetWhileStarting(const std::string& path, const Headers& headers = {}) {
+  net::UrlTable urls;
+  urls.RefuseOthers({.http_status = 503, .message = "no model yet", .code = "starting"});
+  AddStartingPage(urls);
+  return Ask(urls, path, headers);
 }
 
 TEST(PageRoutesTest, EveryFileIsServedUnderItsPath) {
@@ -65,11 +79,32 @@ TEST(PageRoutesTest, EveryFileIsServedUnderItsPath) {
   }
 }
 
-TEST(PageRoutesTest, WhatTheBrowserHasIsNotSentAgain) {
+TEST(PageRoutesTest, AFileThatTheBrowserHasIsNotSentAgain) {
   const std::string etag = FindPageFile("/")->etag;
   EXPECT_EQ(Get("/", {{"if-none-match", etag}}).status, 304);
   EXPECT_EQ(Get("/", {{"if-none-match", "\"other\""}}).status, 200);
   EXPECT_EQ(Get("/page/app.js", {{"if-none-match", etag}}).status, 200);
+}
+
+TEST(PageRoutesTest, AStartingServerShowsABrowserItsState) {
+  const net::HttpReply reply =
+      GetWhileStarting("/", {{"accept", "text/html,application/xhtml+xml,*/*;q=0.8"}});
+  EXPECT_EQ(reply.status, 503);
+  EXPECT_EQ(reply.type, "text/html; charset=utf-8");
+  EXPECT_EQ(reply.body, FindPageFile("/page/starting.html")->content);
+  EXPECT_THAT(reply.headers, Contains(Pair("Cache-Control", "no-store")));
+  EXPECT_THAT(reply.headers, Contains(Pair("Content-Security-Policy", HasSubstr("default-src 'self'"))));
+  EXPECT_EQ(GetWhileStarting("/page/starting.js").status, 200);
+}
+
+TEST(PageRoutesTest, AStartingServerRefusesPrograms) {
+  for (const Headers& headers :
+       {Headers{}, Headers{{"accept", "*/*"}}, Headers{{"accept", "application/json"}}}) {
+    const net::HttpReply reply = GetWhileStarting("/", headers);
+    EXPECT_EQ(reply.status, 503);
+    EXPECT_EQ(reply.body, "no model yet");
+  }
+  EXPECT_EQ(GetWhileStarting("/v1/models", {{"accept", "text/html"}}).status, 503);
 }
 
 TEST(PageRoutesTest, NothingElseIsThere) {

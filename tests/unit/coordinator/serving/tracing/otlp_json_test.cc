@@ -41,7 +41,7 @@ TEST(OtlpJsonTest, ASpanWithEveryKindOfAttribute) {
     "status": {"code": 2, "message": "overloaded"}})"));
 }
 
-TEST(OtlpJsonTest, ARootThatWentWellHasNeitherParentNorStatus) {
+TEST(OtlpJsonTest, ARootSpanWithoutErrorHasNeitherParentNorStatus) {
   const json span = json::parse(ToOtlpJson({{.trace_id = "a",
                                              .span_id = "b",
                                              .parent_id = "",
@@ -60,7 +60,7 @@ TEST(OtlpJsonTest, ARootThatWentWellHasNeitherParentNorStatus) {
   EXPECT_EQ(span.at("kind"), 1);
 }
 
-TEST(OtlpJsonTest, BytesThatAreNoTextDoNotStopIt) {
+TEST(OtlpJsonTest, BytesThatAreNotUtf8AreReplaced) {
   const std::string text = ToOtlpJson(
       {{.trace_id = "a", .span_id = "b", .parent_id = "", .name = "\xff\xfe", .attributes = {}, .error = ""}},
       {});

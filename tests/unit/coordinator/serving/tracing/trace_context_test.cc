@@ -1,4 +1,4 @@
-// The header as the standard has it, and everything that nearly is one.
+// The traceparent header: the standard's example, and headers that are almost valid.
 #include "coordinator/serving/tracing/trace_context.h"
 
 #include <set>
@@ -32,14 +32,14 @@ TEST(TraceContextTest, TheLowestFlagCounts) {
   }
 }
 
-TEST(TraceContextTest, LaterVersionsMayGoOn) {
+TEST(TraceContextTest, LaterVersionsMayHaveMoreFields) {
   EXPECT_TRUE(ParseTraceparent(Header("cc", "01")).has_value());
   EXPECT_TRUE(ParseTraceparent(Header("cc", "01", "-what-the-future-brings")).has_value());
   EXPECT_FALSE(ParseTraceparent(Header("cc", "01", ".what")).has_value());
   EXPECT_FALSE(ParseTraceparent(Header("00", "01", "-more")).has_value());
 }
 
-TEST(TraceContextTest, WhatIsNoneIsIgnored) {
+TEST(TraceContextTest, MalformedHeadersAreIgnored) {
   for (std::string wrong :
        {std::string(), std::string("00"), Header("ff", "01"), Header("0x", "01"), Header("00", "0g"),
         Header("00", "0"), Header("00", "01") + " ", "00-" + std::string(32, '0') + "-" + kSpan + "-01",
@@ -55,7 +55,7 @@ TEST(TraceContextTest, WhatIsNoneIsIgnored) {
   }
 }
 
-TEST(TraceContextTest, OwnTracesAreAsManyAsAskedForAndNoTwoTheSame) {
+TEST(TraceContextTest, NewTracesHaveTheAskedShareAndDifferentIds) {
   std::set<std::string> ids;
   int sampled = 0;
   for (int i = 0; i < 4'000; ++i) {

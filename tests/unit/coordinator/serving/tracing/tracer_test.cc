@@ -1,5 +1,5 @@
-// The tracer against collectors that take, refuse, hang or are not there: nobody waits, everything is
-// counted.
+// The tracer with collectors that accept spans, refuse them, hang or do not exist: nothing waits for them,
+// and every span is counted.
 #include "coordinator/serving/tracing/tracer.h"
 
 #include <chrono>
@@ -56,7 +56,7 @@ TEST(TracerTest, EverySpanArrivesOnceInBatches) {
   EXPECT_EQ(Value(metrics, "numoe_trace_spans_dropped_total"), 0);
 }
 
-TEST(TracerTest, ACollectorThatIsNotThereCostsSpansAndNothingElse) {
+TEST(TracerTest, WithoutACollectorOnlySpansAreLost) {
   Metrics metrics(MetricOwner::kCoordinator);
   auto tracer = Make("http://127.0.0.1:1", metrics);
   const size_t count = 3 * limits::kTraceSpansMax;
@@ -66,19 +66,19 @@ TEST(TracerTest, ACollectorThatIsNotThereCostsSpansAndNothingElse) {
   EXPECT_EQ(Value(metrics, "numoe_trace_spans_dropped_total"), static_cast<double>(count));
 }
 
-TEST(TracerTest, ACollectorThatHangsHoldsTheEndUpForABoundedTime) {
+TEST(TracerTest, AHangingCollectorDelaysTheEndForALimitedTime) {
   CannedServer collector([](const CannedRequest&) { return CannedReply{.pieces = {}, .hold = true}; });
   Metrics metrics(MetricOwner::kCoordinator);
   auto tracer = Make(collector.url(), metrics);
   tracer->Export(Spans(4));
   const auto begin = std::chrono::steady_clock::now();
   tracer.reset();
-  // Bounded by design; this bound only tells it from for ever.
+  // The tracer limits this time itself; the bound of the test only distinguishes it from a hang.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   EXPECT_EQ(Value(metrics, "numoe_trace_spans_dropped_total"), 4);
 }
 
-TEST(TracerTest, ABatchThatIsRefusedForAMomentIsSentAgain) {
+TEST(TracerTest, ATemporarilyRefusedBatchIsSentAgain) {
   std::atomic<int> asked{0};
   CannedServer collector([&](const CannedRequest&) { return JsonReply(asked++ == 0 ? 503 : 200, "{}"); });
   Metrics metrics(MetricOwner::kCoordinator);
@@ -90,7 +90,7 @@ TEST(TracerTest, ABatchThatIsRefusedForAMomentIsSentAgain) {
   EXPECT_EQ(asked.load(), 2);
 }
 
-TEST(TracerTest, TheClientsWordCountsBeforeTheRatio) {
+TEST(TracerTest, TheClientsFlagCountsBeforeTheRatio) {
   Metrics metrics(MetricOwner::kCoordinator);
   const auto never = Make("http://127.0.0.1:1", metrics, 0);
   const std::string parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-";
@@ -101,7 +101,7 @@ TEST(TracerTest, TheClientsWordCountsBeforeTheRatio) {
   EXPECT_TRUE(always->Begin("garbage")->parent_id.empty());
 }
 
-TEST(TracerTest, WhatIsNoAddressIsRefused) {
+TEST(TracerTest, AMalformedAddressIsRefused) {
   Metrics metrics(MetricOwner::kCoordinator);
   for (const char* wrong : {"ftp://x", "http://", "http://user@host"}) {
     const auto tracer = Tracer::Create({.endpoint = wrong, .resource = {}}, metrics);

@@ -1,4 +1,4 @@
-// Messages as clients send them, in the form that templates expect.
+// Messages of clients, translated into the form that templates expect.
 #include "coordinator/text/chat/chat_messages.h"
 
 #include "gmock/gmock.h"
@@ -38,7 +38,7 @@ TEST(ChatMessagesTest, ErrorsNameThePlace) {
               HasSubstr("messages[0].content[0].type: expected"));
 }
 
-TEST(ChatMessagesTest, ARefusalIsWhatTheAssistantSaid) {
+TEST(ChatMessagesTest, ARefusalIsTheAssistantsContent) {
   const ordered_json out = Normalised(R"([
     {"role": "assistant", "content": [{"type": "text", "text": "Sorry. "}, {"type": "refusal", "refusal": "No."}]},
     {"role": "assistant", "content": null, "refusal": "Never."}])");
@@ -46,7 +46,7 @@ TEST(ChatMessagesTest, ARefusalIsWhatTheAssistantSaid) {
   EXPECT_EQ(out[1]["content"], "Never.");
 }
 
-TEST(ChatMessagesTest, ADevelopersMessageIsASystems) {
+TEST(ChatMessagesTest, ADeveloperMessageBecomesASystemMessage) {
   EXPECT_EQ(Normalised(R"([{"role": "developer", "content": "x"}])")[0]["role"], "system");
 }
 
@@ -67,13 +67,14 @@ TEST(ChatMessagesTest, ReasoningHasOneName) {
       HasSubstr("messages[0].reasoning: expected a string or null"));
 }
 
-TEST(ChatMessagesTest, CallsGetWhatTemplatesRead) {
+TEST(ChatMessagesTest, CallsHaveTheFieldsThatTemplatesRead) {
   const ordered_json calls = Normalised(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f"}},
     {"function": {"name": "g", "arguments": "not JSON"}}, {"function": {"name": "h", "arguments": "[1]"}}]}])")
       [0]["tool_calls"];
   EXPECT_EQ(calls[0]["type"], "function");
   EXPECT_EQ(calls[0]["function"]["arguments"], ordered_json::object());
-  EXPECT_EQ(calls[1]["function"]["arguments"], "not JSON") << "what is no object stays as it was sent";
+  EXPECT_EQ(calls[1]["function"]["arguments"], "not JSON")
+      << "arguments that are not an object are unchanged";
   EXPECT_EQ(calls[2]["function"]["arguments"], "[1]");
   EXPECT_FALSE(
       Normalised(R"([{"role": "assistant", "content": "", "tool_calls": null}])")[0].contains("tool_calls"));
@@ -92,7 +93,7 @@ TEST(ChatMessagesTest, ErrorsOfCallsNameThePlace) {
               HasSubstr("messages[0].tool_calls[0].function.name: expected a string"));
 }
 
-TEST(ChatMessagesTest, OnlyTheAssistantMayBeSilent) {
+TEST(ChatMessagesTest, OnlyTheAssistantMayHaveNoContent) {
   EXPECT_TRUE(Normalised(R"([{"role": "assistant"}])")[0]["content"].is_null());
   EXPECT_THAT(NormaliseMessages(ordered_json::parse(R"([{"role": "user"}])")).status().ToString(),
               HasSubstr("messages[0].content: expected a string or a list of parts"));

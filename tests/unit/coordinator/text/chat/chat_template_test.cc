@@ -1,6 +1,6 @@
-// The template interpreter against Python's Jinja2 (testdata/features.json, written by
-// tests/golden/template_cases.py; the published templates live where they and a Python with Jinja2 are at
-// hand), its limits, and where text came from.
+// The template interpreter is compared with Python's Jinja2 (testdata/features.json, written by
+// tests/golden/template_cases.py; the published templates if they and a Python with Jinja2 are available).
+// Also tests its limits and the origin of text.
 #include "coordinator/text/chat/chat_template.h"
 
 #include <cstdio>
@@ -68,7 +68,7 @@ TEST(ChatTemplateTest, FromTheMetadataOfAGgufModel) {
   const TemporaryFolder folder;
   GgufWriter writer;
   writer.Write(folder.path() / "m.gguf");
-  EXPECT_TRUE(absl::IsNotFound(ChatTemplate::Load(folder.path()).status())) << "a model may have none";
+  EXPECT_TRUE(absl::IsNotFound(ChatTemplate::Load(folder.path()).status())) << "a model may have no template";
   writer.Set("tokenizer.chat_template", "{{ messages[0].content }}!");
   writer.Write(folder.path() / "m.gguf");
   const auto loaded = ChatTemplate::Load(folder.path() / "m.gguf");
@@ -85,7 +85,8 @@ TEST(ChatTemplateTest, FromTheMetadataOfAGgufModel) {
   EXPECT_THAT(ChatTemplate::Load(folder.path()).status().ToString(), HasSubstr("is 1, expected a string"));
 }
 
-// What tests/golden/template_cases.py prints for these arguments; empty where its libraries are missing.
+// Returns the output of tests/golden/template_cases.py with these arguments; empty if its libraries are
+// missing.
 std::string Oracle(const std::string& arguments) {
   const char* python = std::getenv("NUMOE_ORACLE_PYTHON");
   const std::string command = std::string(python == nullptr ? "python3" : python) +
@@ -105,7 +106,7 @@ const ordered_json& FourMessages() {
   return messages;
 }
 
-// Every statement, operator, filter, test, method and literal by itself.
+// Tests every statement, operator, filter, test, method and literal alone.
 TEST(ChatTemplateTest, ConstructsEqualJinja2) {
   const auto text = ReadTextFile("tests/unit/coordinator/text/chat/testdata/constructs.json", 1 << 26);
   ASSERT_TRUE(text.ok()) << text.status();
@@ -124,8 +125,8 @@ TEST(ChatTemplateTest, ConstructsEqualTheInstalledJinja2) {
   ExpectOracle(cases);
 }
 
-// Known to Jinja2, and refused by name.
-TEST(ChatTemplateTest, WhatIsNotSupportedSaysSo) {
+// Features of Jinja2 that are refused with an error that names them.
+TEST(ChatTemplateTest, ErrorsNameUnsupportedFeatures) {
   const auto refusal = [](const std::string& source) {
     return RenderSource(source, ordered_json::object()).status().ToString();
   };
@@ -167,7 +168,7 @@ TEST(ChatTemplateTest, AnOpenMessageNeedsContentAndExcludesTheNextTurn) {
   const ordered_json good = {{{"role", "assistant"}, {"content", "x"}}};
   EXPECT_EQ(refusal({{"messages", good}}), "OK");
   EXPECT_THAT(refusal({{"messages", good}, {"add_generation_prompt", true}}),
-              HasSubstr("expected one of the two"));
+              HasSubstr("expected only one of the two"));
   for (const ordered_json& messages :
        {ordered_json::array(), ordered_json({{{"role", "assistant"}}}),
         ordered_json({{{"role", "assistant"}, {"content", nullptr}}}), ordered_json({"x"})})
@@ -241,7 +242,7 @@ TEST(ChatTemplateTest, LimitsEndRunawayTemplates) {
               HasSubstr("nesting"));
 }
 
-TEST(ChatTemplateTest, AValueNeverHoldsItself) {
+TEST(ChatTemplateTest, AValueNeverContainsItself) {
   for (const char* source : {
            "{% set n = namespace() %}{% set n.me = n %}{{ n }}",
            "{% set a = [] %}{% set _ = a.append(a) %}{{ a }}",
@@ -251,7 +252,7 @@ TEST(ChatTemplateTest, AValueNeverHoldsItself) {
        }) {
     const auto text = RenderSource(source, ordered_json::object());
     ASSERT_FALSE(text.ok()) << source;
-    EXPECT_THAT(text.status().message(), HasSubstr("would hold itself")) << source;
+    EXPECT_THAT(text.status().message(), HasSubstr("would contain itself")) << source;
   }
   const auto deep =
       RenderSource("{% set n = namespace(a=[]) %}{% for i in range(1000) %}{% set n.a = [n.a] %}{% endfor %}",
@@ -279,7 +280,7 @@ TEST(ChatTemplateTest, DeepAndSharedValuesEndWithinTheLimits) {
   EXPECT_TRUE(chain.ok()) << chain.status();
 }
 
-TEST(ChatTemplateTest, MacrosInTheirOwnScopesAreLetGo) {  // a leak is an error where it is looked for
+TEST(ChatTemplateTest, MacrosInTheirOwnScopesAreFreed) {  // a leak fails the builds that check for leaks
   for (const char* source :
        {"{% for i in [1] %}{% macro m() %}{{ i }}{% endmacro %}{{ m() }}{% endfor %}",
         "{% set n = namespace() %}{% for i in [1] %}{% macro m() %}{% endmacro %}{% set n.m = m %}{% endfor "
@@ -301,7 +302,7 @@ TEST(ChatTemplateTest, ErrorsGiveLineAndReason) {
               HasSubstr("no filter named 'nope'"));
 }
 
-// A refusal goes to the client; what a file of the model lacks goes to the operator.
+// A refusal goes to the client; an error in a file of the model goes to the operator.
 TEST(ChatTemplateTest, OnlyErrorsOfLoadingNameTheFile) {
   const auto parsed = ChatTemplate::Parse("{{ raise_exception('no') }}", "/srv/model/chat_template.jinja");
   ASSERT_TRUE(parsed.ok()) << parsed.status();

@@ -1,4 +1,4 @@
-// What is inside a value, what may be put into it, and what that costs a rendering.
+// Access to the inside of a value, the check of values that are added to it, and the steps that are charged.
 #include "coordinator/text/chat/jinja_access.h"
 
 #include "coordinator/text/chat/chat_limits.h"
@@ -60,13 +60,13 @@ TEST(JinjaAccessTest, LoopsOverTextAreCharged) {
   EXPECT_THAT(rendering.status().message(), HasSubstr("steps"));
 }
 
-TEST(JinjaAccessTest, AValueMayNotHoldItself) {
+TEST(JinjaAccessTest, AValueMayNotContainItself) {
   Rendering rendering;
   const auto list = std::make_shared<List>();
   const Value inside = Value::NewList({Value(list)});
   EXPECT_TRUE(MayHold(rendering, inside.list(), Value(list)));
   EXPECT_FALSE(MayHold(rendering, list.get(), inside));
-  EXPECT_THAT(rendering.status().message(), HasSubstr("a list would hold itself"));
+  EXPECT_THAT(rendering.status().message(), HasSubstr("a list would contain itself"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How expressions bind: trees written as (operator operands...).
+// The precedence of operators, with trees written as (operator operands...).
 #include "coordinator/text/chat/jinja_expressions.h"
 
 #include <fmt/format.h>
@@ -125,7 +125,7 @@ TEST(JinjaExpressionsTest, Literals) {
   EXPECT_EQ(Tree("1e999"), "inf");
 }
 
-TEST(JinjaExpressionsTest, ErrorsSayWhatWasExpected) {
+TEST(JinjaExpressionsTest, ErrorsNameWhatWasExpected) {
   EXPECT_EQ(Tree(""), "line 1: found '', expected an expression");
   EXPECT_EQ(Tree("a +"), "line 1: found '', expected an expression");
   EXPECT_EQ(Tree("[1 2]"), "line 1: found '2', expected ']'");

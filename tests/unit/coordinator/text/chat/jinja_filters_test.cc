@@ -18,7 +18,7 @@ TEST(JinjaFiltersTest, Tojson) {
   EXPECT_THAT(Printed("nothing | tojson"), HasSubstr("tojson: undefined is not JSON serializable"));
 }
 
-TEST(JinjaFiltersTest, LengthsOfWhatHasOne) {
+TEST(JinjaFiltersTest, Lengths) {
   EXPECT_EQ(Printed("'äö' | length ~ [1] | count ~ {'a': 1} | length ~ nothing | length"), "2110");
   EXPECT_THAT(Printed("1 | length"), HasSubstr("length: integer has no length"));
 }
@@ -31,7 +31,7 @@ TEST(JinjaFiltersTest, Dictsort) {
   EXPECT_THAT(Printed("[1] | dictsort"), HasSubstr("expected a mapping, found list"));
 }
 
-TEST(JinjaFiltersTest, DefaultsForWhatIsMissingOrFalse) {
+TEST(JinjaFiltersTest, DefaultsForMissingOrFalseValues) {
   EXPECT_EQ(Printed("nothing | default('x') ~ nothing | d ~ '' | default('y') ~ '' | default('z', true)"),
             "xz");
   EXPECT_EQ(Printed("none | default('x')"), "None") << "none is defined";
@@ -41,7 +41,7 @@ TEST(JinjaFiltersTest, SelectionByTestsAndAttributes) {
   const std::string users = "[{'n': 'a', 'age': 3}, {'n': 'b'}, {'n': 'c', 'age': 7}]";
   EXPECT_EQ(Printed(users + " | selectattr('age', 'gt', 5) | map(attribute='n') | join"),
             "line 1: cannot compare undefined > integer")
-      << "an attribute that is missing cannot be compared";
+      << "a missing attribute cannot be compared";
   EXPECT_EQ(Printed(users + " | selectattr('age') | map(attribute='n') | join"), "ac");
   EXPECT_EQ(Printed(users + " | rejectattr('age', 'defined') | map(attribute='n') | join"), "b");
   EXPECT_EQ(Printed("[0, 1, 2, 3] | select('odd') | join ~ [0, 1, 2] | reject | join"), "130");
@@ -106,7 +106,7 @@ TEST(JinjaFiltersTest, NumbersBeyond64BitsAreRefused) {
   EXPECT_THAT(Printed("(-(2 ** 62) - 2 ** 62) | abs"), HasSubstr("abs: a number beyond 64 bits"));
 }
 
-TEST(JinjaFiltersTest, WhatMultipliesTextIsBoundedBySteps) {
+TEST(JinjaFiltersTest, FiltersThatMultiplyTextAreBoundedBySteps) {
   for (const char* expression :
        {"[1] | batch(10 ** 17, 0)", "('\n' * 100000) | indent('x' * 100000, true, true)",
         "range(100000) | join('x' * 100000)"})
@@ -127,7 +127,7 @@ TEST(JinjaFiltersTest, FromJsonIsNotTrustedAndBounded) {
   EXPECT_THAT(Printed("'{' | from_json"), HasSubstr("line 1: from_json: "));
 }
 
-TEST(JinjaFiltersTest, EndsOfWhatIsIterated) {
+TEST(JinjaFiltersTest, FirstAndLastItems) {
   EXPECT_EQ(Printed("'äb' | first ~ 'äb' | last ~ [] | first ~ {'k': 1} | first"), "äbk");
   EXPECT_EQ(Printed("'äbc' | reverse ~ [1, 2] | reverse | join"), "cbä21");
   EXPECT_EQ(Printed("'a  b\nc' | wordcount"), "3");

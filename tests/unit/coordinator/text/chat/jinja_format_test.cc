@@ -24,7 +24,7 @@ TEST(JinjaFormatTest, NumbersAndText) {
   EXPECT_EQ(Formatted(Value::Text("abc"), ".2"), "ab");
 }
 
-TEST(JinjaFormatTest, WhatDoesNotFitIsRefused) {
+TEST(JinjaFormatTest, SpecificationsThatDoNotFitAreRefused) {
   for (const auto& [value, specification] : {std::pair<Value, const char*>(Value::Text("a"), "d"),
                                              {Value::Text("a"), "=5"},
                                              {int64_t{1}, ".2d"},

@@ -16,7 +16,7 @@ TEST(JinjaFunctionsTest, Range) {
   EXPECT_EQ(Printed("range(100000) | length"), "100000");
 }
 
-TEST(JinjaFunctionsTest, RangesThatAreRefused) {
+TEST(JinjaFunctionsTest, InvalidRangesAreRefused) {
   EXPECT_THAT(Printed("range()"), HasSubstr("range: expected the argument 'start'"));
   EXPECT_THAT(Printed("range(1, 2, 3, 4)"), HasSubstr("range takes at most 3 arguments"));
   EXPECT_THAT(Printed("range('3')"), HasSubstr("range: expected an integer, found string"));
@@ -25,7 +25,7 @@ TEST(JinjaFunctionsTest, RangesThatAreRefused) {
   EXPECT_THAT(Printed("range(100001)"), HasSubstr("range: more than 100000 numbers"));
 }
 
-TEST(JinjaFunctionsTest, ARangeEndsWhereItsNumbersWouldExceed64Bits) {
+TEST(JinjaFunctionsTest, ARangeEndsBeforeNumbersThatExceed64Bits) {
   EXPECT_EQ(Printed("range(2 ** 62, 2 ** 62 - 1 + 2 ** 62, 2 ** 62) | length"), "1");
   EXPECT_EQ(Printed("range(-(2 ** 62) - 2, -(2 ** 62) - 2 ** 62, -(2 ** 62)) | length"), "1");
 }
@@ -53,7 +53,7 @@ TEST(JinjaFunctionsTest, RaiseExceptionEndsWithItsMessage) {
 TEST(JinjaFunctionsTest, TheDateOfToday) {
   EXPECT_EQ(Printed("strftime_now('%%%Y') | length"), "5");
   EXPECT_EQ(Printed("strftime_now() | length"), "10");
-  EXPECT_EQ(Printed("strftime_now('x' * 600)"), "") << "what does not fit is left out";
+  EXPECT_EQ(Printed("strftime_now('x' * 600)"), "") << "text that does not fit is left out";
 }
 
 TEST(JinjaFunctionsTest, OtherNamesAreUndefined) {

@@ -10,14 +10,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(JinjaInterpreterTest, WhatALoopSetsEndsWithIt) {
+TEST(JinjaInterpreterTest, VariablesOfALoopEndWithIt) {
   EXPECT_EQ(Rendered("{% set a = 1 %}{% for i in [1] %}{% set a = 2 %}{{ a }}{% endfor %}{{ a }}{{ i }}"),
             "21");
-  EXPECT_EQ(Rendered("{% if true %}{% set a = 1 %}{% endif %}{{ a }}"), "1") << "an if is no scope";
+  EXPECT_EQ(Rendered("{% if true %}{% set a = 1 %}{% endif %}{{ a }}"), "1") << "an if does not have a scope";
   EXPECT_EQ(Rendered("{% set a %}{% set b = 2 %}{{ b }}{% endset %}{{ a }}{{ b }}"), "2");
 }
 
-TEST(JinjaInterpreterTest, LoopsKnowWhereTheyAre) {
+TEST(JinjaInterpreterTest, LoopsKnowTheirPosition) {
   EXPECT_EQ(Rendered("{% for x in 'abc' %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ "
                      "loop.revindex0 }}{{ loop.length }} "
                      "{% endfor %}"),
@@ -59,7 +59,7 @@ TEST(JinjaInterpreterTest, MacrosSeeTheirArgumentsAndTheTemplatesNames) {
   EXPECT_THAT(Rendered("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("deeper than 200"));
 }
 
-TEST(JinjaInterpreterTest, BlocksOfTextGoThroughFilters) {
+TEST(JinjaInterpreterTest, BlocksOfTextAreFiltered) {
   EXPECT_EQ(
       Rendered(
           "{% filter upper | trim %} a {{ 'b' }} {% endfilter %}|{% set x | upper %}c{% endset %}{{ x }}"),
@@ -76,7 +76,7 @@ TEST(JinjaInterpreterTest, AttributesAndItems) {
   EXPECT_EQ(Printed("a[0]"), "line 1: 'a' is undefined: cannot read its item 0");
 }
 
-TEST(JinjaInterpreterTest, WhatCannotBeCalledOrIterated) {
+TEST(JinjaInterpreterTest, ValuesThatCannotBeCalledOrIterated) {
   EXPECT_EQ(Printed("nothing()"), "line 1: 'nothing' is undefined: cannot call it");
   EXPECT_EQ(Printed("1 ()"), "line 1: cannot call integer");
   EXPECT_EQ(Rendered("{% for x in 5 %}{% endfor %}"), "line 1: cannot iterate over integer");
@@ -85,7 +85,7 @@ TEST(JinjaInterpreterTest, WhatCannotBeCalledOrIterated) {
 TEST(JinjaInterpreterTest, NothingIsPrintedAfterAnError) {
   EXPECT_EQ(Rendered("a\n{{ nothing.x }}{{ 1 | nope }}"),
             "line 2: 'nothing' is undefined: cannot read its attribute 'x'")
-      << "the first error is the one that is told";
+      << "the first error is reported";
 }
 
 TEST(JinjaInterpreterTest, StepsAndOutputAreBounded) {
@@ -102,7 +102,7 @@ TEST(JinjaArgumentsTest, PositionComesBeforeName) {
   EXPECT_EQ(args.Get(1, "a"), &args.keywords[0].second);
   EXPECT_EQ(args.Get(1, "c"), nullptr);
   EXPECT_EQ(args.Text(0, "a", "-"), "1");
-  EXPECT_EQ(args.Text(1, "b", "-"), "-") << "none is as if it were not given";
+  EXPECT_EQ(args.Text(1, "b", "-"), "-") << "none counts as not given";
   EXPECT_EQ(args.Text(1, "c", "-"), "-");
 }
 

@@ -1,4 +1,4 @@
-// Values from JSON and as JSON.
+// Values read from JSON and written as JSON.
 #include "coordinator/text/chat/jinja_json.h"
 
 #include "gmock/gmock.h"
@@ -7,14 +7,14 @@
 namespace numoe::text::jinja {
 namespace {
 
-TEST(JinjaJsonTest, WhatJsonHasNot) {
+TEST(JinjaJsonTest, ValuesThatJsonDoesNotHave) {
   for (const Value& value :
        {Value(Undefined{"x"}), Value(Callable{"range", nullptr}), Value::NewGenerator({})})
     EXPECT_FALSE(ToJson(value, {}).has_value()) << TypeName(value);
   EXPECT_EQ(ToJson(Value::NewTuple({int64_t{1}}), {}), "[1]");
 }
 
-TEST(JinjaJsonTest, IndentsByAnyText) {
+TEST(JinjaJsonTest, IndentsWithAnyText) {
   JsonStyle style;
   style.indent = "-";
   EXPECT_EQ(ToJson(FromJson(nlohmann::ordered_json::parse(R"({"a": [1]})")), style),

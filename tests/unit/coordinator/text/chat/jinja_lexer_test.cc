@@ -1,4 +1,4 @@
-// Tokens of templates, and the white space that their tags take with them.
+// Tokens of templates, and the white space that their tags remove.
 #include "coordinator/text/chat/jinja_lexer.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Tokens on one line: text in quotes, tags as they are written, the rest by its text.
+// Writes tokens on one line: text in quotes, tags as in the template, other tokens by their text.
 std::string Spelled(std::string_view source) {
   const auto tokens = Tokenize(source);
   if (!tokens.ok()) return std::string(tokens.status().message());
@@ -51,7 +51,7 @@ TEST(JinjaLexerTest, TagsAndTheirTokens) {
   EXPECT_EQ(Spelled(""), "");
   EXPECT_EQ(Spelled("a{{b}}c{%d%}"), "text'a' {{ b }} text'c' {% d %} ");
   EXPECT_EQ(Spelled("{{ a//b**c!=d>=e<=f==g~h|i }}"), "{{ a // b ** c != d >= e <= f == g ~ h | i }} ");
-  EXPECT_EQ(Spelled("{ { % } } #}"), "text'{ { % } } #}' ") << "braces by themselves are text";
+  EXPECT_EQ(Spelled("{ { % } } #}"), "text'{ { % } } #}' ") << "single braces are text";
   EXPECT_EQ(Spelled("{{ {'a': {}} }}"), "{{ { 'a' : { } } }} ") << "a dict's braces do not close the tag";
   EXPECT_EQ(Spelled("{{ größe }}"), "{{ größe }} ");
 }
@@ -59,7 +59,7 @@ TEST(JinjaLexerTest, TagsAndTheirTokens) {
 TEST(JinjaLexerTest, Numbers) {
   EXPECT_EQ(Spelled("{{ 1_000 1.5 2e3 2E-3 1.5e+2 }}"),
             "{{ 1000 float 1.5 float 2e3 float 2E-3 float 1.5e+2 }} ");
-  EXPECT_EQ(Spelled("{{ a.0.b }}"), "{{ a . 0 . b }} ") << "a point without a digit behind it is an operator";
+  EXPECT_EQ(Spelled("{{ a.0.b }}"), "{{ a . 0 . b }} ") << "a point without a digit after it is an operator";
   EXPECT_EQ(Spelled("{{ 1else }}"), "{{ 1 else }} ") << "an e without an exponent begins a name";
   EXPECT_EQ(Spelled("{{ 999999999999999999 }}"), "{{ 999999999999999999 }} ");
   EXPECT_EQ(Spelled("{{ 1000000000000000000 }}"), "{{ 1000000000000000000 }} ");
@@ -79,9 +79,10 @@ TEST(JinjaLexerTest, WhiteSpaceAroundTags) {
   EXPECT_EQ(Spelled("a \n {{- b -}} \n c"), "text'a' {{ b }} text'c' ");
   EXPECT_EQ(Spelled("a\n  {% b %}\n  c"), "text'a\n' {% b %} text'  c' ") << "lstrip_blocks and trim_blocks";
   EXPECT_EQ(Spelled("a  {% b %}  \nc"), "text'a  ' {% b %} text'  \nc' ")
-      << "not where it is not the line's own";
+      << "not if there is other text on the line";
   EXPECT_EQ(Spelled("  {%+ b +%}\nc"), "text'  ' {% b %} text'\nc' ");
-  EXPECT_EQ(Spelled("  {{ b }}\nc"), "text'  ' {{ b }} text'\nc' ") << "what is printed keeps it";
+  EXPECT_EQ(Spelled("  {{ b }}\nc"), "text'  ' {{ b }} text'\nc' ")
+      << "white space before printed text is kept";
   EXPECT_EQ(Spelled("a\r\nb\rc\r\n"), "text'a\nb\nc' ") << "line ends are \\n, and the last one is dropped";
 }
 
@@ -95,7 +96,7 @@ TEST(JinjaLexerTest, CommentsAndRawBlocks) {
   EXPECT_EQ(Spelled("{% raw %}x{% endraw"), "line 1: endraw is not closed, expected %}");
 }
 
-TEST(JinjaLexerTest, EveryTokenKnowsItsLine) {
+TEST(JinjaLexerTest, EveryTokenHasItsLine) {
   const auto tokens = Tokenize("a\n{# b\n#}{{\nc }}\nd");
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   std::vector<int> lines;

@@ -15,7 +15,7 @@ TEST(JinjaListFiltersTest, GeneratorsAreReadOnceAndAreTrue) {
   EXPECT_THAT(Printed("[1] | select | length"), HasSubstr("generator has no length"));
 }
 
-TEST(JinjaListFiltersTest, NoneIsNothingToSelectFrom) {
+TEST(JinjaListFiltersTest, SelectFromNone) {
   EXPECT_EQ(Printed("(none | selectattr('a') | list, none | map('upper') | list)"), "([], [])");
   EXPECT_THAT(Printed("none | list"), HasSubstr("cannot iterate over none"));
 }
@@ -26,10 +26,10 @@ TEST(JinjaListFiltersTest, GroupsHaveNames) {
             "11 22 ");
 }
 
-TEST(JinjaListFiltersTest, WhatCannotBeOrderedIsRefused) {
+TEST(JinjaListFiltersTest, ItemsThatCannotBeComparedAreRefused) {
   EXPECT_THAT(Printed("[1, 'a'] | sort"), HasSubstr("cannot be compared"));
   EXPECT_THAT(Printed("[1, 'a'] | max"), HasSubstr("cannot be compared"));
-  EXPECT_THAT(Printed("[[1]] | unique | list"), HasSubstr("cannot be told apart"));
+  EXPECT_THAT(Printed("[[1]] | unique | list"), HasSubstr("unique: items of type list cannot be compared"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is escaped, once and again, and what trust remains.
+// Text that is escaped once or again, and the trust of the result.
 #include "coordinator/text/chat/jinja_markup.h"
 
 #include "gmock/gmock.h"
@@ -24,7 +24,7 @@ TEST(JinjaMarkupTest, EntitiesOfARequestAreUntrusted) {
   EXPECT_FALSE(segments[1].trusted);
 }
 
-TEST(JinjaMarkupTest, TagsAndCommentsGo) {
+TEST(JinjaMarkupTest, TagsAndCommentsAreRemoved) {
   EXPECT_EQ(StripTags("<p>a <!-- <b> --> c\n</p> &lt;&#65;&#x42;&nope;"), "a c <AB&nope;");
   EXPECT_EQ(StripTags("a < b"), "a < b");
 }

@@ -1,4 +1,4 @@
-// Methods of lists and dicts, as Python has them.
+// Methods of lists and dicts, as in Python.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/text/chat/rendered.h"
@@ -17,7 +17,7 @@ TEST(JinjaListMethodsTest, ListsAreSharedAndChanged) {
   EXPECT_EQ(Printed("[[1, 2, 1].count(1), [1, 2].index(2)]"), "[2, 1]");
 }
 
-TEST(JinjaListMethodsTest, ErrorsSayWhy) {
+TEST(JinjaListMethodsTest, ErrorsNameTheReason) {
   EXPECT_THAT(Printed("[].pop()"), HasSubstr("pop from an empty list"));
   EXPECT_THAT(Printed("[1].pop(1)"), HasSubstr("pop: index out of range"));
   EXPECT_THAT(Printed("[1].pop(-2)"), HasSubstr("pop: index out of range"));

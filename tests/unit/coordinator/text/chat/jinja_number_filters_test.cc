@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(JinjaNumberFiltersTest, RoundsAsPythonDoes) {
+TEST(JinjaNumberFiltersTest, RoundsLikePython) {
   EXPECT_EQ(Printed("(2.5 | round, 2.675 | round(2), 42 | round, 42.55 | round(1, 'floor'))"),
             "(2.0, 2.67, 42, 42.5)");
 }

@@ -1,4 +1,4 @@
-// Numbers as text, as Python reads them.
+// Numbers in text, read like in Python.
 #include "coordinator/text/chat/jinja_number_text.h"
 
 #include <cmath>

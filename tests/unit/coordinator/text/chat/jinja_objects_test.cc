@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(JinjaObjectsTest, LoopsTellWhereTheyAre) {
+TEST(JinjaObjectsTest, LoopsKnowTheirPosition) {
   EXPECT_EQ(Rendered("{% for x in 'ab' %}{{ loop.index }}{{ loop.revindex0 }}{{ loop.last }}{{ loop.nextitem "
                      "}} {% endfor %}"),
             "11Falseb 20True ");
@@ -20,13 +20,13 @@ TEST(JinjaObjectsTest, LoopsTellWhereTheyAre) {
   EXPECT_THAT(Rendered("{% for x in 'a' %}{{ loop.cycle() }}{% endfor %}"), HasSubstr("expected items"));
 }
 
-TEST(JinjaObjectsTest, CyclersGoRound) {
+TEST(JinjaObjectsTest, CyclersBeginAgainAfterTheLastItem) {
   EXPECT_EQ(Rendered("{% set c = cycler(1, 2) %}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}{{ "
                      "c.reset() }}{{ c.current }}"),
             "1212None1");
 }
 
-TEST(JinjaObjectsTest, JoinersAreSilentOnce) {
+TEST(JinjaObjectsTest, TheFirstCallOfAJoinerIsEmpty) {
   EXPECT_EQ(Rendered("{% set j = joiner('|') %}{{ j() }}a{{ j() }}b"), "a|b");
 }
 

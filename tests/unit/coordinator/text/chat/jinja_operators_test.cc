@@ -1,4 +1,4 @@
-// Operators: Python's arithmetic, comparisons and slices, and where they are refused.
+// Operators: Python's arithmetic, comparisons and slices, and operands that are refused.
 #include "coordinator/text/chat/jinja_operators.h"
 
 #include "gmock/gmock.h"
@@ -17,7 +17,7 @@ TEST(JinjaOperatorsTest, IntegersAreFlooredAndSignsFollowTheDivisor) {
             "[3.5, 3.0, 1024, 0.5, -1, 0, 3.0, 0.5]");
 }
 
-TEST(JinjaOperatorsTest, WhatDoesNotFitIsRefused) {
+TEST(JinjaOperatorsTest, ResultsBeyond64BitsAndDivisionsByZeroAreRefused) {
   for (const char* expression : {"2 ** 63", "9 ** 999999999", "2 ** 62 + 2 ** 62", "-(2 ** 62) - 2 ** 62 - 1",
                                  "2 ** 62 * 2", "1 // 0", "1 % 0", "1 / 0", "1.5 / 0", "1.5 % 0"})
     EXPECT_THAT(Printed(expression), HasSubstr("cannot compute")) << expression;
@@ -35,7 +35,7 @@ TEST(JinjaOperatorsTest, TextAndLists) {
   EXPECT_THAT(Printed("nothing + 1"), HasSubstr("'nothing' is undefined: cannot compute +"));
 }
 
-TEST(JinjaOperatorsTest, AndOrGiveTheirOperandsAndStopEarly) {
+TEST(JinjaOperatorsTest, AndOrReturnOperandsAndStopEarly) {
   EXPECT_EQ(Printed("(0 or 'x') ~ ('' and 'y') ~ ('' and 'y' or 'z')"), "xz");
   EXPECT_EQ(Printed("1 or raise_exception('never')"), "1");
   EXPECT_EQ(Printed("0 and raise_exception('never')"), "0");
@@ -72,14 +72,14 @@ TEST(JinjaOperatorsTest, AStepBeyond64BitsEndsTheSlice) {
   EXPECT_EQ(Printed("'abc'[1::-(2 ** 62) - 2 ** 62]"), "b");
 }
 
-TEST(JinjaOperatorsTest, AnErrorOfTheRenderingIsThatOfTheLineItIsAt) {
+TEST(JinjaOperatorsTest, AnErrorNamesTheCurrentLine) {
   Rendering rendering;
   rendering.At(7);
   EXPECT_FALSE(CanSlice(rendering, Value(int64_t{1})));
   EXPECT_EQ(rendering.status().message(), "line 7: cannot slice integer");
 }
 
-TEST(JinjaOperatorsTest, NoneIsNoBoundOfASlice) {
+TEST(JinjaOperatorsTest, NoneCountsAsAMissingBound) {
   Rendering rendering;
   EXPECT_EQ(SliceBound(rendering, None{}), std::nullopt);
   EXPECT_EQ(SliceBound(rendering, int64_t{3}), 3);

@@ -1,4 +1,4 @@
-// Statements: which blocks and targets they have, and what their errors say.
+// Statements: their blocks and targets, and error messages.
 #include "coordinator/text/chat/jinja_parser.h"
 
 #include "gmock/gmock.h"
@@ -75,7 +75,7 @@ TEST(JinjaParserTest, MacrosFiltersAndGenerations) {
   EXPECT_EQ(block[2]->kind, Kind::kGeneration);
 }
 
-TEST(JinjaParserTest, NodesKnowTheirLine) {
+TEST(JinjaParserTest, NodesHaveTheirLine) {
   const Block block = Parsed("a\n{{ b }}\n{% if c %}\nd\n{% endif %}");
   ASSERT_EQ(block.size(), 4u);
   EXPECT_EQ(block[1]->args[0]->line, 2);

@@ -1,4 +1,4 @@
-// Conversions behind a percent sign.
+// Conversions that begin with a percent sign.
 #include "coordinator/text/chat/jinja_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

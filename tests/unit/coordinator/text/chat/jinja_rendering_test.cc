@@ -28,7 +28,7 @@ TEST(JinjaRenderingTest, StepsAreBounded) {
   EXPECT_THAT(rendering.status().message(), HasSubstr("steps"));
 }
 
-TEST(JinjaRenderingTest, MuchTextIsManySteps) {
+TEST(JinjaRenderingTest, LongTextTakesMoreSteps) {
   Rendering rendering;
   EXPECT_TRUE(rendering.Charge(limits::kTemplateStepsMax - 3));
   EXPECT_TRUE(rendering.ChargeText(63));

@@ -1,4 +1,4 @@
-// repr() and str() of what Python prints in ways of its own.
+// repr() and str() of values with special printed forms in Python.
 #include "coordinator/text/chat/jinja_repr.h"
 
 #include "gmock/gmock.h"
@@ -8,13 +8,13 @@
 namespace numoe::text::jinja {
 namespace {
 
-TEST(JinjaReprTest, TextThatDoesNotPrintIsSpelledOut) {
+TEST(JinjaReprTest, UnprintableCharactersAreEscaped) {
   EXPECT_EQ(StringRepr("a'b"), "\"a'b\"");
   EXPECT_EQ(StringRepr("\u00a0\u200b\U000e0001\u00e9"), "'\\xa0\\u200b\\U000e0001\u00e9'");
   EXPECT_EQ(StringRepr("\u00e9", /*ascii=*/true), "'\\xe9'");
 }
 
-TEST(JinjaReprTest, SequencesPrintByTheirKind) {
+TEST(JinjaReprTest, EachKindOfSequenceHasItsForm) {
   EXPECT_EQ(Repr(Value::NewTuple({int64_t{1}})), "(1,)");
   EXPECT_EQ(Printed("{'a': 1}.items()"), "dict_items([('a', 1)])");
   EXPECT_EQ(Printed("range(2)"), "range(0, 2)");

@@ -66,7 +66,7 @@ TEST(JinjaTestsTest, In) {
   EXPECT_THAT(Printed("1 is in 2"), HasSubstr("cannot iterate over integer"));
 }
 
-TEST(JinjaTestsTest, UnknownOnesAreNamed) {
+TEST(JinjaTestsTest, ErrorsNameUnknownTests) {
   EXPECT_EQ(Rendered("\n{{ 1 is nope }}"), "line 2: no test named 'nope'");
 }
 

@@ -9,13 +9,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(JinjaTextFiltersTest, WordsAreWrappedAndCut) {
+TEST(JinjaTextFiltersTest, TextIsWrappedAndTruncated) {
   EXPECT_EQ(Printed("'foo bar baz qux' | truncate(9)"), "foo...");
   EXPECT_EQ(Printed("'aaa bbb' | wordwrap(3, wrapstring='|')"), "aaa|bbb");
   EXPECT_THAT(Printed("'a' | truncate(2)"), HasSubstr("at least 3"));
 }
 
-TEST(JinjaTextFiltersTest, TitlesBeginBehindSeparatorsAlone) {
+TEST(JinjaTextFiltersTest, TitleCaseBeginsOnlyAfterSeparators) {
   EXPECT_EQ(Printed("\"they're (so) x-y\" | title"), "They're (So) X-Y");
 }
 

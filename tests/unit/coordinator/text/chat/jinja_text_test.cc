@@ -1,4 +1,4 @@
-// Letter case and white space, as Python's str has them.
+// Letter case and white space, as in Python's str.
 #include "coordinator/text/chat/jinja_text.h"
 
 #include "gtest/gtest.h"
@@ -14,12 +14,12 @@ TEST(JinjaTextTest, CaseOfOtherScripts) {
   EXPECT_EQ(Capitalize(""), "");
 }
 
-TEST(JinjaTextTest, BytesThatAreNoUtf8Stay) {
+TEST(JinjaTextTest, BytesThatAreNotUtf8AreUnchanged) {
   EXPECT_EQ(Upper("a\xFF"
                   "b\xC3"),
             "A\xFF"
             "B\xC3");
-  EXPECT_EQ(Lower("A\xE4\xBD"), "a\xE4\xBD") << "a character that was cut";
+  EXPECT_EQ(Lower("A\xE4\xBD"), "a\xE4\xBD") << "an incomplete character";
 }
 
 TEST(JinjaTextTest, TextWithoutLettersIsNeitherLowerNorUpper) {
@@ -31,7 +31,7 @@ TEST(JinjaTextTest, TextWithoutLettersIsNeitherLowerNorUpper) {
   EXPECT_FALSE(IsUpper(""));
 }
 
-TEST(JinjaTextTest, SpacesOfPythonAndNoOthers) {
+TEST(JinjaTextTest, WhiteSpaceIsThatOfPython) {
   for (const char* space : {" ", "\t", "\n", "\v", "\f", "\r", "\x1C", "\x1F", "\u0085", "\u00A0", "\u1680",
                             "\u2000", "\u2005", "\u200A", "\u2028", "\u2029", "\u202F", "\u205F", "\u3000"}) {
     EXPECT_EQ(SpaceLength(std::string(space) + "x"), std::string_view(space).size()) << space;
@@ -40,7 +40,7 @@ TEST(JinjaTextTest, SpacesOfPythonAndNoOthers) {
     EXPECT_EQ(SpaceLength(other), 0u) << other;
 }
 
-TEST(JinjaTextTest, StripsTheSidesThatAreAskedFor) {
+TEST(JinjaTextTest, StripsTheRequestedSides) {
   const std::string_view text = "\u3000 a\u00A0b \u2003";
   EXPECT_EQ(StripSpace(text, true, true), "a\u00A0b");
   EXPECT_EQ(StripSpace(text, true, false), "a\u00A0b \u2003");

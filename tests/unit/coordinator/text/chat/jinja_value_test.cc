@@ -1,4 +1,4 @@
-// Values by themselves: trust of text, Python's comparisons and spellings, JSON.
+// Values: the trust of text, Python's comparisons and printed forms, JSON.
 #include "coordinator/text/chat/jinja_value.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ std::string Marked(const Str& text) {  // untrusted runs in brackets
   return out;
 }
 
-TEST(JinjaStrTest, TrustGoesWithTheBytes) {
+TEST(JinjaStrTest, EveryByteKeepsItsTrust) {
   Str text("ab", true);
   text.Append(Str("cd", false));
   text.Append(Str("ef", false));
@@ -44,13 +44,14 @@ TEST(JinjaValueTest, StringsOfARequestAreUntrustedAtEveryDepth) {
   EXPECT_FALSE((*value.dict()->items[0].second.list())[0].str()->AllTrusted());
   EXPECT_FALSE(ToStr(value).AllTrusted());
   EXPECT_FALSE(ToStr(Value::NewList({Value::Text("own")})).AllTrusted())
-      << "a list's text is not the template's";
+      << "the template did not write the text in a list";
 }
 
 TEST(JinjaValueTest, NumbersOfARequestKeepTheirSign) {
   EXPECT_EQ(Repr(Read("[9223372036854775807, -9223372036854775808]")),
             "[9223372036854775807, -9223372036854775808]");
-  EXPECT_EQ(Repr(Read("9223372036854775808")), "9.223372036854776e+18") << "beyond 64 bits they are rounded";
+  EXPECT_EQ(Repr(Read("9223372036854775808")), "9.223372036854776e+18")
+      << "numbers beyond 64 bits are rounded";
 }
 
 TEST(JinjaValueTest, Truth) {
@@ -65,12 +66,13 @@ TEST(JinjaValueTest, Truth) {
   EXPECT_TRUE(Truthy(Value(empty))) << "an object without a length is true";
 }
 
-TEST(JinjaValueTest, EqualityIsPythons) {
+TEST(JinjaValueTest, EqualityIsLikeInPython) {
   EXPECT_TRUE(Equal(Read("1"), Read("1.0")));
   EXPECT_TRUE(Equal(Read("1"), Read("true")));
   EXPECT_FALSE(Equal(Read("1"), Read("\"1\"")));
   EXPECT_FALSE(Equal(Read("null"), Read("false")));
-  EXPECT_FALSE(Equal(Read("9007199254740993"), Read("9007199254740992"))) << "beyond a double's digits";
+  EXPECT_FALSE(Equal(Read("9007199254740993"), Read("9007199254740992")))
+      << "these differ in more digits than a double has";
   EXPECT_TRUE(Equal(Read("[1, [2]]"), Read("[1.0, [2]]")));
   EXPECT_FALSE(Equal(Read("[1]"), Read("[1, 1]")));
   EXPECT_TRUE(Equal(Read(R"({"a": 1, "b": 2})"), Read(R"({"b": 2, "a": 1})"))) << "in any order";
@@ -79,11 +81,11 @@ TEST(JinjaValueTest, EqualityIsPythons) {
   EXPECT_FALSE(Equal(Callable{"range", nullptr}, Callable{"dict", nullptr}));
 }
 
-TEST(JinjaValueTest, OrderIsPythonsAndMixedKindsHaveNone) {
+TEST(JinjaValueTest, OrderIsLikeInPythonAndMixedKindsHaveNone) {
   EXPECT_EQ(Compare(Read("1"), Read("1.5")), -1);
   EXPECT_EQ(Compare(Read("true"), Read("1")), 0);
   EXPECT_EQ(Compare(Read("\"b\""), Read("\"a\"")), 1);
-  EXPECT_EQ(Compare(Read("\"ｚ\""), Read("\"😀\"")), -1) << "code points, not UTF-16";
+  EXPECT_EQ(Compare(Read("\"ｚ\""), Read("\"😀\"")), -1) << "the order of code points, not of UTF-16";
   EXPECT_EQ(Compare(Read("[1, 2]"), Read("[1, 2, 0]")), -1);
   EXPECT_EQ(Compare(Read("[2]"), Read("[1, 5]")), 1);
   EXPECT_EQ(Compare(Read("[1, \"a\"]"), Read("[1, 2]")), std::nullopt);
@@ -133,14 +135,14 @@ TEST(JinjaJsonTest, OneLineAndIndented) {
             "[Infinity, -Infinity, NaN, 2.0]");
 }
 
-TEST(JinjaJsonTest, KeysThatAreNoTextAreSpelled) {
+TEST(JinjaJsonTest, OtherKeysAreWrittenAsText) {
   auto dict = std::make_shared<Dict>();
   dict->Set(Value(int64_t{1}), Value(None{}));
   dict->Set(Value(None{}), Value(true));
   EXPECT_EQ(ToJson(Value(dict), {}), R"({"1": null, "null": true})");
 }
 
-TEST(JinjaJsonTest, WhatJsonCannotHoldIsRefusedAtAnyDepth) {
+TEST(JinjaJsonTest, ValuesThatJsonCannotContainAreRefusedAtAnyDepth) {
   EXPECT_EQ(ToJson(Undefined{"x"}, {}), std::nullopt);
   EXPECT_EQ(ToJson(Value::NewList({Value::NewList({Callable{"range", nullptr}})}), {}), std::nullopt);
   Value deep = Value::NewList();
@@ -150,7 +152,7 @@ TEST(JinjaJsonTest, WhatJsonCannotHoldIsRefusedAtAnyDepth) {
   EXPECT_EQ(ToJson(deep, {}), std::nullopt);
 }
 
-TEST(JinjaValueTest, CodePointsAndOnePastTheLast) {
+TEST(JinjaValueTest, OffsetsOfCodePoints) {
   EXPECT_THAT(CodePointOffsets("aé你😀"), ::testing::ElementsAre(0, 1, 3, 6, 10));
   EXPECT_THAT(CodePointOffsets(""), ::testing::ElementsAre(0));
 }

@@ -1,4 +1,4 @@
-// Lines as textwrap breaks them.
+// Lines are broken like by Python's textwrap.
 #include "coordinator/text/chat/jinja_word_wrap.h"
 
 #include "gmock/gmock.h"

@@ -1,8 +1,7 @@
-// What a template renders to, without a ChatTemplate around it: for tests of a single part of the
-// interpreter.
+// Renders a template without a ChatTemplate, for tests of a single part of the interpreter.
 //
-// Expected texts are those of Python's Jinja2 3.1 unless a test says otherwise; testdata/features.json holds
-// the cases that Jinja2 itself has answered.
+// Expected texts are those of Python's Jinja2 3.1, unless a test says otherwise; testdata/features.json has
+// cases with the results of Jinja2 itself.
 #pragma once
 
 #include <map>
@@ -15,7 +14,7 @@
 
 namespace numoe::text::jinja {
 
-/// The text, or the message of the error.
+/// Returns the text, or the message of the error.
 inline std::string Rendered(std::string_view source, std::map<std::string, Value> variables = {}) {
   const auto block = Parse(source);
   if (!block.ok()) return std::string(block.status().message());
@@ -23,7 +22,7 @@ inline std::string Rendered(std::string_view source, std::map<std::string, Value
   return text.ok() ? text->text() : std::string(text.status().message());
 }
 
-/// The same of `{{ expression }}`.
+/// Returns the same for `{{ expression }}`.
 inline std::string Printed(std::string_view expression, std::map<std::string, Value> variables = {}) {
   return Rendered("{{ " + std::string(expression) + " }}", std::move(variables));
 }

@@ -1,4 +1,4 @@
-// Letters that become several.
+// Letters whose upper case is several letters.
 #include "coordinator/text/chat/special_casing.h"
 
 #include "gmock/gmock.h"
@@ -7,7 +7,7 @@
 namespace numoe::text::jinja {
 namespace {
 
-TEST(SpecialCasingTest, OnlyWhatIsInTheTable) {
+TEST(SpecialCasingTest, OnlyLettersInTheTableHaveASpecialCase) {
   ASSERT_NE(FindSpecialCase(0xDF), nullptr);
   EXPECT_EQ(FindSpecialCase(0xDF)->upper, "SS");
   EXPECT_EQ(FindSpecialCase(0xDF)->title, "Ss");

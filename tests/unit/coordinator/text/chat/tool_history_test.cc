@@ -1,4 +1,4 @@
-// Histories from clients of any origin: ids, order of results, and the number of the next call.
+// Histories of any client: ids, the order of results, and the number of the next call.
 #include "coordinator/text/chat/tool_history.h"
 
 #include "gtest/gtest.h"
@@ -37,14 +37,14 @@ std::string IdsOf(const ordered_json& messages) {
   return out;
 }
 
-// The number after one turn with calls of these ids.
+// Returns the next number after a turn with calls that have these ids.
 int NextAfter(const std::vector<std::string>& ids) {
   std::vector<std::pair<std::string, std::string>> calls;
   for (const std::string& id : ids) calls.emplace_back(id, "f");
   return NextCallNumber(ordered_json::array({User(), Calls(calls)}));
 }
 
-TEST(ToolHistoryTest, TheNextNumberIsAboveAllThatWereUsed) {
+TEST(ToolHistoryTest, TheNextNumberIsAboveAllUsedNumbers) {
   EXPECT_EQ(NextCallNumber(ordered_json::array({User()})), 0);
   EXPECT_EQ(NextAfter({"functions.a:0", "x"}), 2);
   EXPECT_EQ(
@@ -81,13 +81,13 @@ TEST(ToolHistoryTest, IdsBecomeCanonical) {
       "[functions.c:2]functions.c:2=3;";
   EXPECT_EQ(IdsOf(messages), expected);
   RewriteCallIds(messages);
-  EXPECT_EQ(IdsOf(messages), expected) << "canonical ids stay";
+  EXPECT_EQ(IdsOf(messages), expected) << "canonical ids are unchanged";
   RewriteCallIds(messages, 5);
   EXPECT_EQ(IdsOf(messages).substr(0, 39), "[functions.get.weather:5][functions.b:6")
-      << "calls before were left out";
+      << "earlier calls were left out";
 }
 
-TEST(ToolHistoryTest, ResultsWithoutAKnownIdAnswerTheFirstOpenCall) {
+TEST(ToolHistoryTest, ResultsWithoutAKnownIdBelongToTheFirstOpenCall) {
   ordered_json messages = {Calls({{"", "a"}, {"x", "b"}, {"", "c"}}),
                            Result("x", "2"),
                            Result("", "1"),
@@ -100,7 +100,7 @@ TEST(ToolHistoryTest, ResultsWithoutAKnownIdAnswerTheFirstOpenCall) {
             "more=4;-=5;");
 }
 
-TEST(ToolHistoryTest, ContentAndArgumentsForTemplatesThatWantText) {
+TEST(ToolHistoryTest, ContentAndArgumentsForTemplatesThatNeedText) {
   ordered_json messages = ordered_json::array({User(), Calls({{"x", "f"}, {"y", "g"}})});
   ordered_json& calls = messages[1]["tool_calls"];
   calls[0]["function"]["arguments"] = ordered_json::parse(R"({"a": [1, 2.5], "ü": {"b": null}})");

@@ -1,4 +1,4 @@
-// Tool declarations against the published code (testdata/typescript_tools.json, written by
+// Tool declarations are compared with those of the published code (testdata/typescript_tools.json, written by
 // tests/golden/typescript_cases.py).
 #include "coordinator/text/chat/typescript_tools.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-TEST(TypeScriptToolsTest, AsThePublishedCodeWritesThem) {
+TEST(TypeScriptToolsTest, DeclarationsEqualThoseOfThePublishedCode) {
   const auto text = ReadTextFile("tests/unit/coordinator/text/chat/testdata/typescript_tools.json", 1 << 24);
   ASSERT_TRUE(text.ok()) << text.status();
   const ordered_json cases = ordered_json::parse(*text);

@@ -1,4 +1,4 @@
-// Sets of characters, and the byte sequences that are exactly their UTF-8.
+// Sets of characters, and the byte sequences that match exactly their UTF-8.
 #include "coordinator/text/grammar/codepoints.h"
 
 #include "gmock/gmock.h"
@@ -49,7 +49,7 @@ TEST(Utf8Test, EncodesAndDecodesAtTheEdgesOfEachLength) {
   }
 }
 
-// Whether the sequences of `set` match the UTF-8 of a character.
+// Returns whether the sequences of `set` match the UTF-8 of a character.
 bool SequencesMatch(const CodepointSet& set, uint32_t codepoint) {
   const std::string bytes = EncodeUtf8(codepoint);
   int matches = 0;

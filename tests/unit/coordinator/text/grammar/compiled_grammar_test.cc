@@ -1,4 +1,4 @@
-// Grammars of every kind of source: what they accept and refuse, their masks, roll back, and forced bytes.
+// Grammars of every kind of source: their states, rollback, end tokens and forced bytes.
 #include "coordinator/text/grammar/compiled_grammar.h"
 
 #include "gmock/gmock.h"
@@ -52,7 +52,7 @@ TEST(CompiledGrammarTest, NothingFollowsTheEnd) {
   EXPECT_TRUE(state.Accept('a'));
 }
 
-TEST(CompiledGrammarTest, AStateCanHaveEndTokensOfItsOwn) {
+TEST(CompiledGrammarTest, AStateCanHaveItsOwnEndTokens) {
   const GrammarPtr grammar = Compiled(Kind::kChoice, R"(["a"])");
   const TokenId other = '}';  // stands for the end of a tool call
   GrammarState state(grammar, {&other, 1});

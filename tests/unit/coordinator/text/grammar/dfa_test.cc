@@ -1,4 +1,4 @@
-// Deterministic automata: subsets, Boolean operations, and what is trimmed.
+// Deterministic automata: the subset construction, Boolean operations, and trimming.
 #include "coordinator/text/grammar/automaton.h"
 #include "coordinator/text/grammar/json_syntax.h"
 #include "coordinator/text/grammar/regex.h"
@@ -26,7 +26,7 @@ TEST(DfaTest, BothAndFirstOnly) {
   }
   const auto none = Combine(*OfRegex("a+"), *OfRegex("b+"), Combination::kBoth, {});
   ASSERT_TRUE(none.ok());
-  EXPECT_TRUE((*none)->empty()) << "no text is of both";
+  EXPECT_TRUE((*none)->empty()) << "no text matches both";
 }
 
 TEST(DfaTest, EdgesAreSortedAndDisjoint) {
@@ -39,7 +39,7 @@ TEST(DfaTest, EdgesAreSortedAndDisjoint) {
   EXPECT_FALSE(Matches(*machine, "ay"));
 }
 
-TEST(DfaTest, TooManyStatesAreRefusedByName) {
+TEST(DfaTest, TheErrorForTooManyStatesNamesTheLimit) {
   Nfa nfa;
   const int32_t start = nfa.AddState();
   int32_t at = start;
@@ -55,13 +55,13 @@ TEST(DfaTest, TooManyStatesAreRefusedByName) {
   EXPECT_EQ(whole->states.size(), 21u);
 }
 
-TEST(DfaTest, TrimmingKeepsWhatLeadsFromTheStartToAnEnd) {
+TEST(DfaTest, TrimmingKeepsStatesBetweenTheStartAndAnEnd) {
   Dfa dfa;
   dfa.states.resize(5);
   dfa.states[0].bytes = {{'a', 'a', 1}, {'b', 'b', 2}};
   dfa.states[0].calls = {{.rule = 0, .to = 1}, {.rule = 1, .to = 1}};
   dfa.states[1].final = true;
-  dfa.states[2].bytes = {{'c', 'c', 2}};  // goes on for ever
+  dfa.states[2].bytes = {{'c', 'c', 2}};  // never ends
   dfa.states[3].bytes = {{'d', 'd', 1}};  // nothing leads here
   EXPECT_THAT(ReachesEnd(dfa, {true, false}), ::testing::ElementsAre(true, true, false, true, false));
   Trim(dfa, {true, false});

@@ -32,7 +32,7 @@ TEST(EbnfTest, Elements) {
   Check("root ::= a-b c_d e.f\na-b ::= \"1\"\nc_d ::= \"2\"\ne.f ::= \"3\"", {"123"}, {"12"});
 }
 
-// What llama.cpp's parser of GBNF takes besides.
+// Syntax that llama.cpp's parser of GBNF accepts in addition.
 TEST(EbnfTest, LayoutAndOperatorsOfGbnf) {
   Check("root ::= (\n  \"a\" # one\n  | \"b\"\n  *\n)+\n", {"a", "", "ab", "bba"}, {"c"});
   Check("root ::= \"a\"+? \"x\"", {"x", "ax", "aax"}, {"a"});
@@ -42,7 +42,7 @@ TEST(EbnfTest, LayoutAndOperatorsOfGbnf) {
   Check("root\t::=\r\n \"a\"\r\n | x\r\nx ::= \"b\"", {"a", "b"}, {"x"});
 }
 
-// Grammars of the kinds that llama.cpp publishes, written anew.
+// Grammars like those that llama.cpp publishes, written for this test.
 TEST(EbnfTest, PublishedKindsOfGbnf) {
   Check(R"gbnf(
 root   ::= object
@@ -119,7 +119,7 @@ TEST(EbnfTest, Ambiguity) {
 }
 
 TEST(EbnfTest, AmbiguityBeyondTheLimitEndsWithAnErrorAndNotWithADeadEnd) {
-  // After n letters there are as many derivations as there are ways to be n deep in n different rules.
+  // The number of derivations after n letters grows with the ways to be n levels deep in n different rules.
   std::string source = "root ::= r0\n";
   for (int i = 0; i < 60; ++i) {
     source += "r" + std::to_string(i) + " ::= \"a\" r" + std::to_string((i + 1) % 60) + " \"" +
@@ -157,8 +157,8 @@ TEST(EbnfTest, ErrorsGiveLineAndColumn) {
   EXPECT_THAT(error("root ::= (\"a\""), HasSubstr("found the end, expected ')'"));
   EXPECT_THAT(error("root ::= \"a\")"), HasSubstr("found ')'"));
   EXPECT_THAT(error("root = \"a\""), HasSubstr("expected a rule"));
-  EXPECT_THAT(error("root ::= [\\d]"), HasSubstr("escape that does not exist"));
-  EXPECT_THAT(error("root ::= [\\d-z]"), HasSubstr("escape that does not exist"));
+  EXPECT_THAT(error("root ::= [\\d]"), HasSubstr("an unknown escape"));
+  EXPECT_THAT(error("root ::= [\\d-z]"), HasSubstr("an unknown escape"));
   EXPECT_THAT(error("root ::= \"a\"{3,1}"), HasSubstr("expected a repetition"));
   EXPECT_THAT(error("root ::= <[12]>"), HasSubstr("token element"));
   EXPECT_THAT(error("root ::= TagDispatch((\"a\", b))"), HasSubstr("the macro TagDispatch"));

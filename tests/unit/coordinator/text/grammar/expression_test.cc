@@ -1,4 +1,4 @@
-// Expressions simplify themselves while they are made.
+// Expressions are simplified when they are made.
 #include "coordinator/text/grammar/expression.h"
 
 #include "gmock/gmock.h"
@@ -7,7 +7,7 @@
 namespace numoe::text::grammar {
 namespace {
 
-TEST(ExpressionsTest, SequencesDropWhatIsEmptyAndNeverMatchWherePartsDoNot) {
+TEST(ExpressionsTest, SequencesDropEmptyPartsAndNeverMatchIfAPartDoesNot) {
   Expressions e;
   const ExprId a = e.Literal("a"), b = e.Literal("b");
   EXPECT_EQ(e.Sequence({e.Empty(), a, e.Literal("")}), a);
@@ -16,14 +16,14 @@ TEST(ExpressionsTest, SequencesDropWhatIsEmptyAndNeverMatchWherePartsDoNot) {
   EXPECT_TRUE(e.IsNever(e.Sequence({a, e.Never()})));
 }
 
-TEST(ExpressionsTest, ChoicesDropWhatNeverMatches) {
+TEST(ExpressionsTest, ChoicesDropPartsThatNeverMatch) {
   Expressions e;
   const ExprId a = e.Literal("a"), b = e.Literal("b");
   EXPECT_EQ(e.Choice({e.Never(), a}), a);
   EXPECT_TRUE(e.IsNever(e.Choice({})));
   EXPECT_TRUE(e.IsNever(e.Choice({e.Never()})));
   EXPECT_THAT(e.at(e.Choice({a, e.Never(), b})).parts, ::testing::ElementsAre(a, b));
-  EXPECT_EQ(e.at(e.Choice({a, e.Empty()})).parts.size(), 2u) << "the empty text is a choice";
+  EXPECT_EQ(e.at(e.Choice({a, e.Empty()})).parts.size(), 2u) << "the empty text is an alternative";
 }
 
 TEST(ExpressionsTest, RepetitionsOfNothing) {

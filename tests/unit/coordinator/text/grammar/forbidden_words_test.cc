@@ -22,7 +22,7 @@ std::set<TokenId> Forbidden(const ForbiddenWords& words, ForbiddenWords::State s
   return forbidden;
 }
 
-// Few letters, so that words overlap themselves, each other and the ends of tokens.
+// A vocabulary of few letters, so that words overlap themselves, each other and the ends of tokens.
 VocabularyPtr Letters() {
   static const auto* const vocabulary = [] {
     std::vector<std::string> tokens = {"a",   "b",     "c",  "ab",  "ba", "aba", "bab",
@@ -35,7 +35,7 @@ VocabularyPtr Letters() {
   return *vocabulary;
 }
 
-TEST(ForbiddenWordsTest, AreWhatTryingEveryTokenFinds) {
+TEST(ForbiddenWordsTest, ForbidsTheTokensThatATrialOfEveryTokenFinds) {
   std::mt19937_64 random(1);
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"ab"}, {"aba", "bab"}, {"aabb", "abbc", "c"}, {"abcabc"}, {"a b", "caab"}}) {

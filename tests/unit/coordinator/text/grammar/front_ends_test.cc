@@ -1,4 +1,4 @@
-// Sources that are a list of texts, and the frame and the limits that all of them have.
+// Sources that are a list of texts, and the frame and the limits of all kinds of sources.
 #include "coordinator/text/grammar/front_ends.h"
 
 #include "gmock/gmock.h"
@@ -19,7 +19,8 @@ TEST(FrontEndsTest, Choice) {
 }
 
 TEST(FrontEndsTest, LimitsAreNamed) {
-  EXPECT_THAT(CompileError(Kind::kRegex, std::string(2 << 20, 'a')), HasSubstr("has 2097152 bytes, at most"));
+  EXPECT_THAT(CompileError(Kind::kRegex, std::string(2 << 20, 'a')),
+              HasSubstr("has 2097152 bytes, expected at most"));
   EXPECT_THAT(CompileError(Kind::kRegex, "[ab]{1000}", {.dfa_states = 100}),
               HasSubstr("more than 100 states"));
 }

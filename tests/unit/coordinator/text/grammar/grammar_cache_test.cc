@@ -1,4 +1,5 @@
-// The cache shares, drops the least recently used, and works from many threads; so do masks filled on demand.
+// The cache shares grammars, drops the least recently used, and is used by many threads, as are masks
+// computed on first use.
 #include "coordinator/text/grammar/grammar_cache.h"
 
 #include <thread>
@@ -57,7 +58,7 @@ TEST(GrammarCacheTest, ThreadsShareGrammarsAndTheirMasks) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(GrammarCacheTest, MasksOnDemandAreTheSameFromManyThreads) {
+TEST(GrammarCacheTest, MasksComputedByManyThreadsAreTheSame) {
   const std::string schema =
       R"({"type":"object","properties":{"a":{"pattern":"^[a-c]{1,30}$"},"b":{"type":"number"}}})";
   GrammarLimits cold;

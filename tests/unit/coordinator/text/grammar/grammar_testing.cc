@@ -8,8 +8,8 @@
 namespace numoe::text {
 namespace {
 
-constexpr size_t kSoftBytes = 150;   // from here on a walk prefers to end
-constexpr size_t kHardBytes = 4000;  // a walk that still goes on is stuck
+constexpr size_t kSoftBytes = 150;   // a longer text is ended in the shortest way
+constexpr size_t kHardBytes = 4000;  // a walk with a longer text is stuck
 
 bool HasBit(const std::vector<uint64_t>& mask, TokenId token) {
   return (mask[static_cast<size_t>(token) / 64] >> (static_cast<size_t>(token) % 64) & 1) != 0;
@@ -17,7 +17,7 @@ bool HasBit(const std::vector<uint64_t>& mask, TokenId token) {
 
 TokenId EndToken(const GrammarVocabulary& vocabulary) { return vocabulary.end_tokens()[0]; }
 
-// How many bytes each state is from the end of its rule, at least.
+// The least number of bytes from each state to the end of its rule.
 class Distances {
  public:
   explicit Distances(const grammar::Program& program) : program_(program), to_end_(program.states(), kFar) {
@@ -31,7 +31,7 @@ class Distances {
     }
   }
 
-  // From `kernel` to the end of the text.
+  // Returns the least number of bytes from `kernel` to the end of the text.
   int64_t ToEnd(const grammar::Kernel& kernel, const grammar::Frames& frames) const {
     int64_t best = kernel.reached_base ? 0 : kFar;
     for (const grammar::Thread& thread : kernel.threads) best = std::min(best, Through(thread, frames));
@@ -76,9 +76,10 @@ TokenId Draw(const GrammarVocabulary& vocabulary, const std::vector<uint64_t>& m
   return allowed.empty() ? -1 : allowed[random() % allowed.size()];
 }
 
-// The allowed single byte after which the end is nearest, or the end token.
-TokenId DrawTheWayOut(const GrammarVocabulary& vocabulary, const std::vector<uint64_t>& mask,
-                      const Distances& distances, grammar::Pushdown& machine, const grammar::Kernel& kernel) {
+// Returns the end token if it is allowed, otherwise the allowed single byte after which the end is nearest.
+TokenId TokenTowardsTheEnd(const GrammarVocabulary& vocabulary, const std::vector<uint64_t>& mask,
+                           const Distances& distances, grammar::Pushdown& machine,
+                           const grammar::Kernel& kernel) {
   if (HasBit(mask, EndToken(vocabulary))) return EndToken(vocabulary);
   TokenId best = -1;
   int64_t best_distance = Distances::kFar;
@@ -179,12 +180,12 @@ std::string RandomText(const GrammarPtr& grammar, std::mt19937_64& random) {
     if (random() % 4 == 0) CheckMaskByWalking(state, mask);
     const TokenId token = text.size() < kSoftBytes
                               ? Draw(vocabulary, mask, random)
-                              : DrawTheWayOut(vocabulary, mask, distances, machine, kernel);
+                              : TokenTowardsTheEnd(vocabulary, mask, distances, machine, kernel);
     if (token < 0 || !status.ok()) {
       ADD_FAILURE() << "no token is allowed after: " << text;
       return "";
     }
-    EXPECT_TRUE(state.Accept(token)) << "the mask allows what Accept refuses after: " << text;
+    EXPECT_TRUE(state.Accept(token)) << "the mask allows a token that Accept refuses after: " << text;
     if (state.IsFinished()) return text;
     text += vocabulary.bytes(token);
     for (const char byte : vocabulary.bytes(token)) {
@@ -192,7 +193,7 @@ std::string RandomText(const GrammarPtr& grammar, std::mt19937_64& random) {
       std::swap(kernel, next);
     }
   }
-  ADD_FAILURE() << "no end in sight: " << text;
+  ADD_FAILURE() << "the text does not end: " << text;
   return "";
 }
 

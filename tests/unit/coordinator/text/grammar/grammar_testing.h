@@ -1,8 +1,9 @@
-// What the grammar tests share: vocabularies, feeding text, and random walks that check every promise on the
-// way.
+// Helpers of the grammar tests: vocabularies, functions that feed text to a grammar, and random walks that
+// check every guarantee at each step.
 //
-// A walk draws tokens from the mask until the text may end and the dice say so; at each step the mask is
-// compared with trying tokens one by one. Failures are reported through GoogleTest. One thread.
+// A walk samples tokens from the mask until the text may end and a random number says so. At each step the
+// mask is compared with a trial of every token. Failures are reported through GoogleTest. Use from one
+// thread.
 #pragma once
 
 #include <memory>
@@ -19,7 +20,8 @@ using GrammarPtr = std::shared_ptr<const CompiledGrammar>;
 using VocabularyPtr = std::shared_ptr<const GrammarVocabulary>;
 using Kind = GrammarSource::Kind;
 
-/// All single bytes (id = byte), some pieces of JSON and words, and one end token, the last.
+/// A vocabulary of all single bytes (id = byte), some pieces of JSON, some words, and the end token, which is
+/// the last.
 VocabularyPtr SmallVocabulary();
 
 /// Fails the test and returns null if `text` does not compile.
@@ -27,18 +29,18 @@ GrammarPtr Compiled(Kind kind, const std::string& text, VocabularyPtr vocabulary
 /// The error of a source that must not compile.
 std::string CompileError(Kind kind, const std::string& text, const GrammarLimits& limits = {});
 
-/// Byte by byte: is all of `text` accepted, and complete?
+/// Returns whether all of `text` is accepted, byte by byte, and is then complete.
 bool Accepts(const GrammarPtr& grammar, std::string_view text);
-/// The same with tokens drawn at random among those that `text` goes on with.
+/// Does the same as Accepts with a random division of `text` into tokens.
 bool AcceptsSplit(const GrammarPtr& grammar, std::string_view text, std::mt19937_64& random);
 
-/// A text drawn from the masks; when it gets long, it is ended by the shortest way. Empty and a test failure
-/// if a mask is ever empty before the end, or no end can be reached.
+/// Returns a text sampled from the masks; when it gets long, it is ended in the shortest way. If a mask is
+/// empty before the end, or no end can be reached, the test fails and the text is empty.
 std::string RandomText(const GrammarPtr& grammar, std::mt19937_64& random);
 
-/// The mask must be exactly what trying each token finds; for small vocabularies.
+/// Checks that the mask has exactly the tokens that a trial of each token accepts; for small vocabularies.
 void CheckMaskByTrying(const GrammarState& state, const CompiledGrammar& grammar);
-/// The mask must be exactly what a walk without precomputed masks finds.
+/// Checks that the mask equals that of a walk without precomputed masks.
 void CheckMaskByWalking(GrammarState& state, const std::vector<uint64_t>& mask);
 
 }  // namespace numoe::text

@@ -1,4 +1,4 @@
-// Which rules are copied to where they are used.
+// Which rules are copied into their users.
 #include "coordinator/text/grammar/inlining.h"
 
 #include "gmock/gmock.h"
@@ -14,10 +14,10 @@ TEST(InliningTest, SmallRulesAreCopied) {
   e.SetBody(root, e.Sequence({e.Call(word), e.Literal(","), e.Call(word)}));
   const auto inlined = ChooseInlined(e, root, {});
   EXPECT_TRUE(inlined[static_cast<size_t>(word)]);
-  EXPECT_FALSE(inlined[static_cast<size_t>(root)]) << "the root is what is called";
+  EXPECT_FALSE(inlined[static_cast<size_t>(root)]) << "the root is called";
 }
 
-TEST(InliningTest, SharedRulesAndThoseThatRecurStayCalls) {
+TEST(InliningTest, SharedAndRecursiveRulesAreCalled) {
   Expressions e;
   const RuleId root = e.AddRule("root", false), shared = e.AddRule("shared", true),
                list = e.AddRule("list", false), item = e.AddRule("item", false);
@@ -27,8 +27,8 @@ TEST(InliningTest, SharedRulesAndThoseThatRecurStayCalls) {
   e.SetBody(root, e.Sequence({e.Call(shared), e.Call(list)}));
   const auto inlined = ChooseInlined(e, root, {});
   EXPECT_FALSE(inlined[static_cast<size_t>(shared)]);
-  EXPECT_FALSE(inlined[static_cast<size_t>(list)]) << "a circle is cut where it closes";
-  EXPECT_TRUE(inlined[static_cast<size_t>(item)]) << "and nowhere else";
+  EXPECT_FALSE(inlined[static_cast<size_t>(list)]) << "the rule at which a cycle of calls closes is called";
+  EXPECT_TRUE(inlined[static_cast<size_t>(item)]) << "the other rules of the cycle are copied";
 }
 
 TEST(InliningTest, LargeRulesAreCopiedOnlyOnce) {
@@ -46,7 +46,7 @@ TEST(InliningTest, LargeRulesAreCopiedOnlyOnce) {
   EXPECT_FALSE(inlined[static_cast<size_t>(twice)]) << "two copies of 3,000 states";
 }
 
-TEST(InliningTest, LongChainsAreCutWithinTheNestingLimit) {
+TEST(InliningTest, LongChainsAreBrokenWithinTheNestingLimit) {
   Expressions e;
   std::vector<RuleId> chain;
   for (int i = 0; i < 50; ++i) chain.push_back(e.AddRule("r" + std::to_string(i), false));

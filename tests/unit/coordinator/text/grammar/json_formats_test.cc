@@ -1,4 +1,4 @@
-// String formats: which texts of schemas they accept, and which are only annotations.
+// String formats: the texts that they accept, and formats that are only annotations.
 #include "coordinator/text/grammar/json_formats.h"
 
 #include "gmock/gmock.h"
@@ -45,7 +45,7 @@ TEST(JsonFormatsTest, PointersAndReferences) {
         {"\"a b\"", "\"%zz\""}}});
 }
 
-TEST(JsonFormatsTest, OthersAreAnnotations) {
+TEST(JsonFormatsTest, OtherFormatsAreAnnotations) {
   for (const char* known : {"date", "time", "date-time", "duration", "email", "hostname", "ipv4", "ipv6",
                             "uuid", "uri", "uri-reference", "json-pointer"})
     EXPECT_TRUE(grammar::FormatRegex(known).has_value()) << known;

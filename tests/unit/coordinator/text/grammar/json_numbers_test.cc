@@ -1,4 +1,4 @@
-// Numbers in a range, and the exact decimals that their bounds are.
+// Numbers in a range, and the exact decimals of their bounds.
 #include "coordinator/text/grammar/json_numbers.h"
 
 #include "gmock/gmock.h"
@@ -49,7 +49,7 @@ TEST(JsonNumbersTest, NumbersWithBounds) {
                {R"({"type":"number","multipleOf":0.05,"minimum":0,"maximum":2})",
                 {"0.05", "1.1", "2", "0.10", "1.250"},
                 {"0.01", "1.251", "2.05"}},
-               // Bounds beyond all numbers that are drawn may be rounded; zod writes them.
+               // Bounds larger than all generated numbers may be rounded; the library zod writes them.
                {R"({"type":"number","minimum":-1.7976931348623157e+308,"maximum":1.7976931348623157e+308})",
                 {"5", "-3.5", "0"},
                 {"\"x\""}},
@@ -93,7 +93,7 @@ TEST(NumberBoundsTest, TheNarrowerBoundStays) {
   EXPECT_EQ(bounds.low->whole, "2");
   EXPECT_FALSE(bounds.low_exclusive);
   bounds.AtLeast(two, true);
-  EXPECT_TRUE(bounds.low_exclusive) << "of equal bounds the exclusive one";
+  EXPECT_TRUE(bounds.low_exclusive) << "if bounds are equal, the exclusive one stays";
   bounds.AtMost(one, true);
   bounds.AtMost(two, false);
   EXPECT_EQ(bounds.high->whole, "1");

@@ -25,7 +25,7 @@ TEST(JsonSyntaxTest, JsonObject) {
     EXPECT_FALSE(Accepts(grammar, text)) << text;
 }
 
-TEST(JsonSyntaxTest, RandomTextsOfAnyObjectAreAcceptedInEverySplit) {
+TEST(JsonSyntaxTest, RandomObjectsAreAcceptedInAnyDivisionIntoTokens) {
   const GrammarPtr grammar = Compiled(Kind::kJsonObject, "");
   std::mt19937_64 random(1);
   for (int i = 0; i < 200; ++i) {
@@ -36,7 +36,7 @@ TEST(JsonSyntaxTest, RandomTextsOfAnyObjectAreAcceptedInEverySplit) {
   }
 }
 
-// Is `text` all that one expression of JsonSyntax matches?
+// Returns whether `text` matches one expression of JsonSyntax.
 bool SyntaxMatches(const std::function<grammar::ExprId(grammar::JsonSyntax&)>& piece, std::string_view text) {
   grammar::Expressions expressions;
   grammar::JsonSyntax json(expressions);
@@ -57,7 +57,7 @@ TEST(JsonSyntaxTest, CanonicalCharacters) {
   EXPECT_EQ(grammar::JsonCharacters("a\"\\/\b\t\n\f\r\x01\x1f é"), R"(a\"\\/\b\t\n\f\r\u0001\u001f é)");
 }
 
-TEST(JsonSyntaxTest, ExactValuesAllowASpaceAfterSigns) {
+TEST(JsonSyntaxTest, ExactValuesAllowASpaceAfterCommasAndColons) {
   const auto exactly = [](const char* json) {
     return [value = nlohmann::ordered_json::parse(json)](grammar::JsonSyntax& syntax) {
       return syntax.Exactly(value);
@@ -78,7 +78,7 @@ TEST(JsonSyntaxTest, StringsCountCharacters) {
     EXPECT_FALSE(SyntaxMatches(two_or_three, text)) << text;
 }
 
-TEST(JsonSyntaxTest, NumbersThatReadersCanHold) {
+TEST(JsonSyntaxTest, NumbersAreWithinTheRangeOfDoubles) {
   const auto number = [](grammar::JsonSyntax& syntax) { return syntax.Number(); };
   const auto integer = [](grammar::JsonSyntax& syntax) { return syntax.Integer(); };
   for (const std::string& text : {std::string("1e299"), std::string("-0.5E-12"), std::string(40, '1')})

@@ -1,4 +1,4 @@
-// A choice of literals: exactly the tokens that a text can go on with, and which texts are complete.
+// A choice of literals: exactly the tokens with which a text can continue, and the texts that are complete.
 #include "coordinator/text/grammar/literal_choice.h"
 
 #include "gmock/gmock.h"
@@ -20,7 +20,7 @@ std::vector<TokenId> Allowed(const LiteralChoice& choice) {
   return tokens;
 }
 
-TEST(LiteralChoiceTest, SaysWhichTextsAreComplete) {
+TEST(LiteralChoiceTest, ReturnsTheCompleteTexts) {
   LiteralChoice choice(*SmallVocabulary(), {"ab", "a", "", "ab", "b"});
   EXPECT_THAT(choice.Complete(), ElementsAre(2));
   EXPECT_TRUE(choice.Accept('a'));
@@ -29,19 +29,19 @@ TEST(LiteralChoiceTest, SaysWhichTextsAreComplete) {
   EXPECT_TRUE(choice.Accept('b')) << "a refused token changes nothing";
   EXPECT_THAT(choice.Complete(), ElementsAre(0, 3));
   EXPECT_THAT(Allowed(choice), IsEmpty());
-  EXPECT_FALSE(choice.Accept(SmallVocabulary()->end_tokens()[0])) << "no text";
+  EXPECT_FALSE(choice.Accept(SmallVocabulary()->end_tokens()[0])) << "an end token is not text";
   EXPECT_FALSE(choice.Accept(-1) || choice.Accept(SmallVocabulary()->size()));
 }
 
-TEST(LiteralChoiceTest, NothingIsChosenFromNoTexts) {
+TEST(LiteralChoiceTest, AChoiceWithoutTextsAcceptsNothing) {
   LiteralChoice choice(*SmallVocabulary(), {});
   EXPECT_THAT(choice.Complete(), IsEmpty());
   EXPECT_THAT(Allowed(choice), IsEmpty());
 }
 
-// Random texts of the vocabulary's tokens: at every step the mask is what trying every token finds, and what
-// a compiled choice of the same texts finds.
-TEST(LiteralChoiceTest, MasksAreWhatTryingFinds) {
+// Random texts of the vocabulary's tokens: at every step the mask equals that of a trial of every token, and
+// that of a compiled choice of the same texts.
+TEST(LiteralChoiceTest, MasksEqualATrialOfEveryToken) {
   std::mt19937_64 random(3);
   const GrammarVocabulary& vocabulary = *SmallVocabulary();
   int multiple = 0;

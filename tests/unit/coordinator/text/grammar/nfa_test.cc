@@ -1,4 +1,4 @@
-// From expressions to automata: what is lowered, which rules may be empty, and the limits.
+// The translation of expressions into automata, the rules that may be empty, and the limits.
 #include <functional>
 
 #include "coordinator/text/grammar/automaton.h"
@@ -48,7 +48,7 @@ TEST(NfaTest, EveryKindOfExpression) {
       {"ab", "axxb", "c"}, {"a", "xb", "cb"});
 }
 
-TEST(NfaTest, AnchorsHoldAtTheEndsOfTheText) {
+TEST(NfaTest, AnchorsMatchAtTheEndsOfTheText) {
   ExpectMatches(
       [](Expressions& e) {
         return e.Sequence({e.Anchor(ExprKind::kBegin), e.Literal("a"), e.Anchor(ExprKind::kEnd)});

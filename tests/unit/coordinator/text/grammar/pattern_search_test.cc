@@ -1,5 +1,5 @@
-// The match that ends first is found where trying every part of the text finds it, and nothing that may
-// belong to one is let go before.
+// The search finds the first match in the same place as a trial of every part of the text, and text that may
+// belong to a match is not released before.
 #include "coordinator/text/grammar/pattern_search.h"
 
 #include <random>
@@ -18,7 +18,7 @@ std::string PatternError(const std::string& source) {
   return std::string(pattern.status().message());
 }
 
-TEST(PatternSearchTest, FindsTheMatchThatEndsFirstAndOfTheseTheOneThatBeginsFirst) {
+TEST(PatternSearchTest, FindsTheMatchThatEndsFirstAndAmongThoseTheOneThatBeginsFirst) {
   std::mt19937_64 random(1);
   for (const char* source : {"ab+", "a(b|ca)c", "[ab]{3}", "b[^a]*a", "(ab|b)(a|bc)", "a.c", "abab|ba"}) {
     const StopPattern pattern = *StopPattern::Compile(source);
@@ -40,7 +40,7 @@ TEST(PatternSearchTest, FindsTheMatchThatEndsFirstAndOfTheseTheOneThatBeginsFirs
       int64_t open = 0;
       for (; read < text.size() && !found; ++read) {
         found = search.Read(static_cast<uint8_t>(text[read]));
-        EXPECT_LE(open, search.open_from()) << "what was let go does not come back";
+        EXPECT_LE(open, search.open_from()) << "text that was released does not become open again";
         open = search.open_from();
       }
       ASSERT_EQ(found.has_value(), end > 0) << source << " in " << text;
@@ -51,7 +51,7 @@ TEST(PatternSearchTest, FindsTheMatchThatEndsFirstAndOfTheseTheOneThatBeginsFirs
   }
 }
 
-TEST(PatternSearchTest, NothingIsHeldBackWhereNoMatchHasBegun) {
+TEST(PatternSearchTest, NothingIsHeldBackIfNoMatchHasBegun) {
   PatternSearch search(*StopPattern::Compile("END[0-9]"));
   for (const char c : std::string("xyz")) EXPECT_FALSE(search.Read(static_cast<uint8_t>(c)).has_value());
   EXPECT_EQ(search.open_from(), 3);
@@ -70,10 +70,10 @@ TEST(PatternSearchTest, TimeIsLinearInTheText) {
   EXPECT_EQ(search.Read('b'), 0);
 }
 
-TEST(PatternSearchTest, WhatCannotBeLookedForIsRefused) {
+TEST(PatternSearchTest, UnsupportedPatternsAreRefused) {
   EXPECT_THAT(PatternError("^a"), HasSubstr("an anchor"));
   EXPECT_THAT(PatternError("(a|b$)"), HasSubstr("an anchor"));
-  EXPECT_THAT(PatternError("a*"), HasSubstr("the empty text matches"));
+  EXPECT_THAT(PatternError("a*"), HasSubstr("matches the empty text"));
   EXPECT_THAT(PatternError("a("), HasSubstr("at byte"));
   EXPECT_THAT(PatternError("(?=a)b"), HasSubstr("look-ahead"));
   EXPECT_THAT(PatternError("[ab]*a[ab]{12}"), HasSubstr("too large"));

@@ -1,4 +1,4 @@
-// Programs: their tables, what they refuse, and the text that keeps them going.
+// Programs: their tables, the errors of Build, and loop classes.
 #include "coordinator/text/grammar/program.h"
 
 #include <functional>
@@ -37,7 +37,7 @@ TEST(ProgramTest, BytesLeadToTheEnd) {
   EXPECT_EQ(program->rule(0).first, ByteSet().set('a'));
 }
 
-TEST(ProgramTest, StatesThatLeadNowhereAreLeftOut) {
+TEST(ProgramTest, DeadEndsAreLeftOut) {
   const auto program = BuiltFrom([](Expressions& e, RuleId) {
     const RuleId endless = e.AddRule("endless", true);
     e.SetBody(endless, e.Sequence({e.Literal("x"), e.Call(endless)}));
@@ -47,7 +47,7 @@ TEST(ProgramTest, StatesThatLeadNowhereAreLeftOut) {
   EXPECT_TRUE(program->Calls(program->start()).empty());
 }
 
-TEST(ProgramTest, RefusalsSayWhy) {
+TEST(ProgramTest, ErrorsNameTheReason) {
   EXPECT_THAT(ErrorOf([](Expressions& e, RuleId) { return e.Never(); }),
               ::testing::HasSubstr("no text at all matches"));
   EXPECT_THAT(ErrorOf([](Expressions& e, RuleId root) {
@@ -64,7 +64,7 @@ TEST(ProgramTest, RefusalsSayWhy) {
       ::testing::HasSubstr("needs more than 50 states"));
 }
 
-TEST(ProgramTest, CallersComeBeforeWhatTheyCallFirst) {
+TEST(ProgramTest, CallersComeBeforeTheRulesThatTheyCallFirst) {
   const auto program = BuiltFrom([](Expressions& e, RuleId) {
     const RuleId inner = e.AddRule("inner", true), outer = e.AddRule("outer", true);
     e.SetBody(inner, e.Literal("i"));

@@ -1,4 +1,4 @@
-// Derivations followed at once: calls, returns, ambiguity, and what is forgotten.
+// Derivations that are followed at the same time: calls, returns, ambiguity, and truncation.
 #include "coordinator/text/grammar/pushdown.h"
 
 #include <functional>
@@ -46,7 +46,7 @@ TEST(PushdownTest, NestingOfAnyDepth) {
   EXPECT_TRUE(machine.After(std::string(2000, '(') + std::string(2000, ')')).reached_base);
 }
 
-TEST(PushdownTest, NextBytesAreThoseThatSurvive) {
+TEST(PushdownTest, NextBytesAreThoseThatStepAccepts) {
   Runner machine(Brackets);
   for (const char* text : {"", "(", "()", "((", "(())"}) {
     const Kernel here = machine.After(text);
@@ -59,7 +59,7 @@ TEST(PushdownTest, NextBytesAreThoseThatSurvive) {
   }
 }
 
-TEST(PushdownTest, DerivationsThatMeetAreFollowedOnce) {
+TEST(PushdownTest, DerivationsInTheSameStateAreMerged) {
   // s = "a" | "a" s | "a" "a" s: exponentially many derivations
   Runner machine([](Expressions& e, RuleId root) {
     return e.Choice({e.Literal("a"), e.Sequence({e.Literal("a"), e.Call(root)}),
@@ -71,7 +71,7 @@ TEST(PushdownTest, DerivationsThatMeetAreFollowedOnce) {
   EXPECT_LT(machine.pushdown->steps(), 500u * 50);
 }
 
-TEST(PushdownTest, TruncatingFramesTakesBackWhatWasRead) {
+TEST(PushdownTest, TruncatingFramesUndoesSteps) {
   Runner machine(Brackets);
   const Kernel before = machine.After("((");
   const size_t frames = machine.pushdown->frames().size();
@@ -93,8 +93,7 @@ TEST(FramesTest, EqualParentsAreOneFrame) {
   EXPECT_EQ(frames.Parents(two).size(), 2u);
   frames.Truncate(2);
   EXPECT_EQ(frames.size(), 2u);
-  EXPECT_EQ(frames.Intern({{.state = 5, .frame = one}}), two)
-      << "the place of a frame that is forgotten is free";
+  EXPECT_EQ(frames.Intern({{.state = 5, .frame = one}}), two) << "the place of a removed frame is free";
 }
 
 }  // namespace

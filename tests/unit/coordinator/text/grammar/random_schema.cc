@@ -11,7 +11,7 @@ using Json = nlohmann::ordered_json;
 
 struct Sampled {
   const char* text;
-  std::vector<const char*> samples;  // as they stand between quotes
+  std::vector<const char*> samples;  // the texts between the quotes
 };
 
 const std::vector<Sampled>& Patterns() {
@@ -302,7 +302,7 @@ std::string RandomSchema::WriteObject(const Json& schema, int depth) {
     for (const auto& [key, value] : schema["properties"].items()) {
       const Json required = schema.value("required", Json::array());
       const bool needed = std::count(required.begin(), required.end(), Json(key)) != 0;
-      // The first optional one serves minProperties.
+      // The first optional member satisfies minProperties.
       const bool helps = schema.contains("minProperties") && members.empty();
       if (needed || helps || (depth < 6 && Chance(50)))
         members.push_back(Json(key).dump() + Separator(":") + Write(value, depth + 1));

@@ -1,7 +1,7 @@
 // Random JSON schemas of the supported kind, and random documents for them, for property tests.
 //
-// Documents are written without the compiler's help: members in declared order, optional spaces after commas
-// and colons, free strings in every way of escaping. All randomness comes from the given generator. One
+// Documents are written without the compiler: members in declared order, optional spaces after commas and
+// colons, free strings with any escapes. All random numbers come from the given generator. Use from one
 // thread.
 #pragma once
 

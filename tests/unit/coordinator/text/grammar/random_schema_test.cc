@@ -1,5 +1,5 @@
-// Random schemas: what walks over the masks produce is valid, what is valid is accepted, and what is accepted
-// is valid. The judge is schema_validator.h, and Python's jsonschema where it is at hand.
+// Random schemas: walks over the masks produce valid documents, valid documents are accepted, and accepted
+// documents are valid. The references are schema_validator.h and, if it is installed, Python's jsonschema.
 #include "tests/unit/coordinator/text/grammar/random_schema.h"
 
 #include <unistd.h>
@@ -38,7 +38,7 @@ TEST(RandomSchemaTest, WalksAreValid) {
   }
 }
 
-TEST(RandomSchemaTest, ValidDocumentsAreAcceptedInAnySplit) {
+TEST(RandomSchemaTest, ValidDocumentsAreAcceptedInAnyDivisionIntoTokens) {
   for (uint64_t seed = 0; seed < kSchemas; ++seed) {
     RandomSchema generator(seed);
     const std::string schema = generator.schema().dump();
@@ -53,7 +53,7 @@ TEST(RandomSchemaTest, ValidDocumentsAreAcceptedInAnySplit) {
   }
 }
 
-// One to three small changes: bytes, or pieces of JSON.
+// Returns `text` with one to three small changes of bytes or pieces of JSON.
 std::string Damaged(std::string text, std::mt19937_64& random) {
   static const char* const kPieces[] = {"\"", ",", ":", "{}", "[]", "null", "0",    "-",
                                         "1",  "a", " ", "\\", "}",  "]",    "true", ".5"};
@@ -73,7 +73,7 @@ std::string Damaged(std::string text, std::mt19937_64& random) {
   return text;
 }
 
-TEST(RandomSchemaTest, WhatIsAcceptedIsValid) {
+TEST(RandomSchemaTest, AcceptedDocumentsAreValid) {
   int accepted = 0, refused = 0;
   for (uint64_t seed = 0; seed < kSchemas; ++seed) {
     RandomSchema generator(seed);

@@ -1,5 +1,5 @@
-// Grammars over the vocabularies of real tokenisers: the trained one in the repository, and Kimi's where its
-// files are at hand. Texts as the tokeniser cuts them are accepted, masks are what walking finds, and control
+// Grammars with the vocabularies of real tokenisers: the trained one in the repository, and Kimi's if its
+// files are available. Texts are accepted in the tokeniser's tokens, masks equal those of a walk, and control
 // tokens never occur.
 #include <filesystem>
 

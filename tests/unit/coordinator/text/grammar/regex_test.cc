@@ -1,4 +1,4 @@
-// Regular expressions: what they match, and errors with their byte.
+// Regular expressions: the texts that they match, and errors with the byte position.
 #include "coordinator/text/grammar/regex.h"
 
 #include "coordinator/text/grammar/json_syntax.h"
@@ -32,7 +32,7 @@ TEST(RegexTest, WholeTexts) {
   EXPECT_TRUE(matches("[\\w-]+[a-]", "a-b-"));
 }
 
-TEST(RegexTest, ErrorsNameTheTrouble) {
+TEST(RegexTest, ErrorsNameTheProblem) {
   const auto error = [](const char* pattern) { return CompileError(Kind::kRegex, pattern); };
   EXPECT_THAT(error("a(?=b)"), HasSubstr("at byte 3 of the regular expression: look-ahead"));
   EXPECT_THAT(error("(?<!b)"), HasSubstr("look-behind"));

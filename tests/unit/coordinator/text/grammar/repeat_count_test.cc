@@ -5,11 +5,11 @@
 namespace numoe::text::grammar {
 namespace {
 
-TEST(RepeatCountTest, DigitsAreReadUpToWhatIsNone) {
+TEST(RepeatCountTest, DigitsAreReadUpToAnotherCharacter) {
   size_t at = 1;
   EXPECT_EQ(TakeRepeatCount("{0124,", at).value(), 124);
   EXPECT_EQ(at, 5u);
-  EXPECT_EQ(TakeRepeatCount("{0124,", at).value(), std::nullopt) << "a comma is no count";
+  EXPECT_EQ(TakeRepeatCount("{0124,", at).value(), std::nullopt) << "a comma is not a count";
   EXPECT_EQ(at, 5u);
   at = 2;
   EXPECT_EQ(TakeRepeatCount("{7", at).value(), std::nullopt) << "the text has ended";
@@ -22,7 +22,7 @@ TEST(RepeatCountTest, TheLargestCountIsReadAndOneMoreIsRefused) {
     at = 0;
     const auto count = TakeRepeatCount(text, at);
     EXPECT_EQ(count.status().code(), absl::StatusCode::kInvalidArgument) << text;
-    EXPECT_EQ(count.status().message(), "a repetition of more than 1000000");
+    EXPECT_EQ(count.status().message(), "a repetition of more than 1000000, the largest count");
     EXPECT_EQ(at, 6u) << text;
   }
 }

@@ -1,8 +1,8 @@
-// Schemas with documents that must be accepted and documents that must be refused, as the tests of the JSON
-// Schema front end list them.
+// The form in which the tests of the JSON Schema front end list schemas, with documents that must be accepted
+// and documents that must be refused.
 //
-// CheckSchema also splits each valid document into tokens at random, and checks that texts drawn from the
-// masks are accepted. Failures are reported through GoogleTest. One thread.
+// CheckSchema also divides each valid document into random tokens, and checks that texts sampled from the
+// masks are accepted. Failures are reported through GoogleTest. Use from one thread.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// JSON Schema keyword by keyword: types, arrays, and schemas that are put together.
+// JSON Schema keyword by keyword: types, arrays, and combinations of schemas.
 #include "coordinator/text/grammar/schema_compiler.h"
 
 #include "gmock/gmock.h"

@@ -1,4 +1,4 @@
-// What schemas say together: keywords that narrow each other, references, and errors with their places.
+// Facts of several schemas: keywords that narrow each other, references, and errors with their places.
 #include "coordinator/text/grammar/schema_facts.h"
 
 #include "gmock/gmock.h"
@@ -77,7 +77,7 @@ TEST(SchemaFactsTest, ErrorsGiveTheirPlace) {
   EXPECT_THAT(error(R"({"type":"number","multipleOf":1234567})"), HasSubstr("significant digits"));
   EXPECT_THAT(error(R"({"type":"object","minProperties":3,"additionalProperties":true})"),
               HasSubstr("minProperties"));
-  // additionalProperties is about the properties beside it only.
+  // additionalProperties is only about the properties of the same schema object.
   EXPECT_THAT(error(R"({"properties":{"a":{}},"allOf":[{"additionalProperties":false}],"required":["a"]})"),
               HasSubstr("no text at all matches"));
   EXPECT_THAT(
@@ -101,7 +101,7 @@ TEST(SchemaFactsTest, EachKeywordNarrows) {
   EXPECT_TRUE(facts.used_ref);
 }
 
-TEST(SchemaFactsTest, WithoutATypeKeywordsSayIt) {
+TEST(SchemaFactsTest, WithoutATypeTheKeywordsImplyIt) {
   const auto effective = [](const char* schema) {
     const auto root = nlohmann::ordered_json::parse(schema);
     const grammar::SchemaReader reader(root);
@@ -115,7 +115,7 @@ TEST(SchemaFactsTest, WithoutATypeKeywordsSayIt) {
   EXPECT_EQ(effective(R"({"type":"number"})"), grammar::kIntegerType | grammar::kFractionType);
 }
 
-TEST(SchemaFactsTest, DereferencesBareReferencesOnly) {
+TEST(SchemaFactsTest, DereferencesOnlyReferencesWithoutOtherKeywords) {
   const auto root = nlohmann::ordered_json::parse(
       R"({"a":{"$ref":"#/b"},"b":{"$ref":"#/c"},"c":{"$ref":"#/d","minimum":1},"d":{},"loop":{"$ref":"#/loop"}})");
   const grammar::SchemaReader reader(root);

@@ -1,4 +1,4 @@
-// Objects of JSON schemas: declared and further members, required ones, patterns of keys, numbers of members.
+// Objects of JSON schemas: declared and other members, required ones, patterns of keys, numbers of members.
 #include "coordinator/text/grammar/schema_objects.h"
 
 #include "gmock/gmock.h"
@@ -57,11 +57,11 @@ TEST(SchemaObjectsTest, Objects) {
         {R"({"a":1})"}}});
 }
 
-TEST(SchemaObjectsTest, WhatIsNotSupportedIsNamed) {
+TEST(SchemaObjectsTest, ErrorsNameTheUnsupportedKeyword) {
   const auto error = [](const std::string& schema) { return CompileError(Kind::kJsonSchema, schema); };
   EXPECT_THAT(
       error(R"({"type":"object","propertyNames":{"anyOf":[{"pattern":"a"}]},"additionalProperties":true})"),
-      AllOf(HasSubstr("#/propertyNames"), HasSubstr("anyOf and oneOf in propertyNames are not supported")));
+      AllOf(HasSubstr("#/propertyNames"), HasSubstr("anyOf and oneOf are not supported in propertyNames")));
   std::string patterns;
   for (int i = 0; i < 40; ++i)
     patterns += (i > 0 ? "," : "") + std::string("\"^") + std::to_string(i) + "\":{}";
@@ -71,10 +71,10 @@ TEST(SchemaObjectsTest, WhatIsNotSupportedIsNamed) {
   for (int i = 0; i < 1500; ++i)
     properties += (i > 0 ? "," : "") + std::string("\"p") + std::to_string(i) + "\":{}";
   EXPECT_THAT(error("{\"type\":\"object\",\"minProperties\":700,\"properties\":{" + properties + "}}"),
-              HasSubstr("minProperties or maxProperties is too large here"));
+              HasSubstr("minProperties or maxProperties is too large for an object"));
 }
 
-TEST(SchemaObjectsTest, MembersAreAskedForInTheirOrder) {
+TEST(SchemaObjectsTest, MembersAreCompiledInTheirOrder) {
   const auto root = nlohmann::ordered_json::parse(
       R"({"required":["z"],"properties":{"b":{},"a":{}},"additionalProperties":{},"patternProperties":{"^b":{}}})");
   const GrammarLimits limits;

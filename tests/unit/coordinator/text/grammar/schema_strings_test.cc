@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A compilation whose root schema is `text`, and its facts.
+// A compilation with the root schema `text`, and the facts of that schema.
 struct Strings {
   explicit Strings(const char* text)
       : root(nlohmann::ordered_json::parse(text)), shared(root, limits, expressions), compiler(shared) {
@@ -43,7 +43,7 @@ TEST(SchemaStringsTest, KeywordsNarrowEachOther) {
        {R"({"type":"string","format":"int64"})", {"\"whatever\""}, {"1"}}});
 }
 
-TEST(SchemaStringsTest, BoundsOutOfReachAreNone) {
+TEST(SchemaStringsTest, BoundsThatNoTextReachesAreIgnored) {
   for (const char* schema :
        {R"({"type":"string","maxLength":5000000})", R"({"type":"string","maxLength":1e15})",
         R"({"type":"string","pattern":"^[a-z]*$","maxLength":5000000})",
@@ -57,7 +57,7 @@ TEST(SchemaStringsTest, BoundsOutOfReachAreNone) {
     EXPECT_THAT(CompileError(Kind::kJsonSchema, schema), HasSubstr("no context holds the")) << schema;
 }
 
-TEST(SchemaStringsTest, AStringHoldsWhereAllKeywordsDo) {
+TEST(SchemaStringsTest, AStringIsAllowedIfAllKeywordsAllowIt) {
   Strings s(R"({"pattern":"^a","maxLength":2})");
   EXPECT_TRUE(s.compiler.Holds("a\"", s.facts)) << "it counts as one character";
   EXPECT_FALSE(s.compiler.Holds("ab\"", s.facts));
@@ -66,7 +66,7 @@ TEST(SchemaStringsTest, AStringHoldsWhereAllKeywordsDo) {
   EXPECT_TRUE(s.shared.ok());
 }
 
-TEST(SchemaStringsTest, AMachineOfAPatternIsMadeOnce) {
+TEST(SchemaStringsTest, TheMachineOfAPatternIsMadeOnce) {
   Strings s("{}");
   const grammar::StringMachine machine = s.compiler.OfPattern("^a+$", "#/a");
   EXPECT_TRUE(grammar::Matches(*machine, "aa"));

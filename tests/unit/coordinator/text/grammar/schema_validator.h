@@ -1,15 +1,16 @@
-// A JSON Schema validator for tests: straight from the specification, and sharing no code with the compiler.
+// A JSON Schema validator for tests, which follows the specification and shares no code with the compiler.
 //
-// Covers what random_schema.h generates: type, enum, const, lengths, pattern (as std::regex, ASCII), number
+// Covers the schemas of random_schema.h: type, enum, const, lengths, pattern (as std::regex, ASCII), number
 // bounds, multipleOf of integers, arrays with prefixItems, objects with properties, patternProperties and
-// additionalProperties, allOf, anyOf, oneOf, $ref into the same document. Pure.
+// additionalProperties, allOf, anyOf, oneOf, $ref into the same document. A pure function.
 #pragma once
 
 #include "nlohmann/json.hpp"
 
 namespace numoe::text {
 
-/// `schema` lies within `root`, where its references lead.
+/// Returns whether `value` satisfies `schema`. `schema` is a part of `root`, in which its references are
+/// looked up.
 bool IsValid(const nlohmann::json& root, const nlohmann::json& schema, const nlohmann::json& value);
 
 }  // namespace numoe::text

@@ -1,4 +1,4 @@
-// The first error of a compilation, and what its parts ask of it.
+// The first error of a compilation, and the helper functions for its parts.
 #include "coordinator/text/grammar/shared_compilation.h"
 
 #include "gmock/gmock.h"
@@ -33,20 +33,20 @@ TEST_F(SharedCompilationTest, NothingIsReadAfterAnError) {
   EXPECT_EQ(after.length_min, 0);
 }
 
-TEST_F(SharedCompilationTest, MinimaOutOfReachFailWithTheirPlace) {
+TEST_F(SharedCompilationTest, TooLargeMinimaFailWithTheirPlace) {
   EXPECT_EQ(shared_.Least(1'000'000, "#/a"), 1'000'000);
   EXPECT_TRUE(shared_.ok());
   EXPECT_EQ(shared_.Least(1'000'001, "#/b"), 1'000'000);
   EXPECT_THAT(shared_.status().message(), HasSubstr("#/b: no text matches: no context holds the 1000001"));
 }
 
-TEST_F(SharedCompilationTest, MaximaOutOfReachAreNone) {
+TEST_F(SharedCompilationTest, TooLargeMaximaAreUnbounded) {
   EXPECT_EQ(SharedCompilation::Greatest(1'000'000, kCountMax), 1'000'000);
   EXPECT_EQ(SharedCompilation::Greatest(1'000'001, kCountMax), kUnbounded);
   EXPECT_EQ(SharedCompilation::Greatest(kNoMaximum, kCharactersMax), kUnbounded);
 }
 
-TEST_F(SharedCompilationTest, WhatIsCopiedForItsCountIsARule) {
+TEST_F(SharedCompilationTest, LargeItemsOfCountedRepetitionsBecomeRules) {
   const ExprId item = expressions_.Literal("x");
   for (const auto& [min, max] :
        std::vector<std::pair<int64_t, int64_t>>{{0, kNoMaximum}, {1, kNoMaximum}, {0, 1}, {1, 1}})

@@ -1,4 +1,4 @@
-// Tokens inside of JSON strings, by the characters that begin in them.
+// Tokens inside JSON strings, by the number of characters that begin in them.
 #include "coordinator/text/grammar/string_tokens.h"
 
 #include "coordinator/text/grammar/vocabulary.h"
@@ -28,7 +28,7 @@ const GrammarVocabulary& Vocabulary() {
 TEST(StringTokensTest, BetweenCharactersWithoutBounds) {
   EXPECT_THAT(Allowed(Vocabulary(), BetweenCharacters(), 0, StringTokens::kAnyNumber),
               ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 8, 9, 10))
-      << "no raw control character, no cut one, nothing behind the closing quote";
+      << "no raw control character, no incomplete character, nothing after the closing quote";
 }
 
 TEST(StringTokensTest, BoundsCountTheCharactersThatBegin) {
@@ -40,15 +40,15 @@ TEST(StringTokensTest, BoundsCountTheCharactersThatBegin) {
       << "a full string can only be closed";
 }
 
-TEST(StringTokensTest, WithinACharacterItsRestComesFirst) {
+TEST(StringTokensTest, TheRestOfAnIncompleteCharacterComesFirst) {
   const StateId inside = StringProgram().Next(BetweenCharacters(), 0xE6);
   EXPECT_THAT(Allowed(Vocabulary(), inside, 0, StringTokens::kAnyNumber), ::testing::ElementsAre(11));
   const StateId escaped = StringProgram().Next(BetweenCharacters(), '\\');
   EXPECT_THAT(Allowed(Vocabulary(), escaped, 0, StringTokens::kAnyNumber), ::testing::ElementsAre(3, 6, 8, 9))
-      << "an escaped quote does not close the string, an escaped backslash begins nothing";
+      << "an escaped quote does not close the string, and an escaped backslash does not begin an escape";
 }
 
-TEST(StringTokensTest, WhatFollowsTheQuoteIsKept) {
+TEST(StringTokensTest, RemaindersAfterTheQuoteAreKept) {
   const TokenTrie& after = Vocabulary().strings().AfterQuote(BetweenCharacters());
   EXPECT_THAT(after.tokens, ::testing::ElementsAre(6));
   ASSERT_EQ(after.nodes.size(), 4u);

@@ -1,4 +1,4 @@
-// Structural tags in both forms: free text, what a trigger commits it to, and every refusal with its place.
+// Structural tags in both forms: free text, the tags after a trigger, and every refusal with its place.
 #include <functional>
 
 #include "gmock/gmock.h"
@@ -24,7 +24,7 @@ void CheckTag(const std::string& source, const std::vector<std::string>& valid,
 
 constexpr char kNumber[] = R"({"type": "integer"})";
 
-TEST(StructuralTagTest, TheFormerForm) {
+TEST(StructuralTagTest, TheFormWithStructures) {
   CheckTag(
       std::string(R"({"type": "structural_tag", "structures": [{"begin": "<f=a>", "schema": )") + kNumber +
           R"(, "end": "</f>"}, {"begin": "<f=b>", "schema": "{\"type\":\"null\"}", "end": "</f>"}], "triggers": ["<f="]})",
@@ -33,7 +33,7 @@ TEST(StructuralTagTest, TheFormerForm) {
       {"<f=", "<f=c>1</f>", "<f=a>x</f>", "<f=a>12</f", "<f=b>1</f>", "x <f=a>1</f> <f=", "\xE6"});
 }
 
-TEST(StructuralTagTest, TriggersAndTagsOfTheNewForm) {
+TEST(StructuralTagTest, TriggersAndTagsOfTheFormWithFormat) {
   const auto triggered = [](const std::string& more) {
     return R"({"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<", "[["], "tags": [
                {"begin": "<x>", "content": {"type": "regex", "pattern": "[0-9]+"}, "end": "</x>"},
@@ -79,7 +79,7 @@ TEST(StructuralTagTest, EveryTypeOfFormat) {
            {"", "<think>x", "<think>x</think><f>1</f>"});
 }
 
-TEST(StructuralTagTest, WhatIsWrongIsToldWithItsPlace) {
+TEST(StructuralTagTest, ErrorsGiveTheirPlace) {
   for (
       const auto& [source, expected] : std::vector<std::pair<const char*, const char*>>{
           {"[]", "the structural tag is not an object"},
@@ -91,7 +91,7 @@ TEST(StructuralTagTest, WhatIsWrongIsToldWithItsPlace) {
           {R"({"structures": [{"begin": "a", "schema": {}, "end": ""}], "triggers": ["b"]})",
            "no tag begins with the trigger b"},
           {R"({"structures": [{"begin": "a", "schema": {}, "end": ""}, {"begin": "c", "schema": {}, "end": ""}], "triggers": ["a"]})",
-           "tag 1 begins with no trigger: c"},
+           "tag 1 does not begin with a trigger: c"},
           {R"({"structures": [{"begin": "a", "schema": {}, "end": ""}], "triggers": [""]})", "trigger"},
           {R"({"format": {"type": "qwen_xml_parameter"}})",
            "format: the type qwen_xml_parameter is not supported"},

@@ -1,4 +1,4 @@
-// Masks of tokens: what trying each token finds, and what is kept of them.
+// Masks of tokens equal a trial of each token, and are kept.
 #include "coordinator/text/grammar/token_masks.h"
 
 #include "coordinator/text/grammar/front_ends.h"
@@ -9,7 +9,7 @@
 namespace numoe::text {
 namespace {
 
-TEST(TokenMasksTest, MasksAreWhatTryingFinds) {
+TEST(TokenMasksTest, MasksEqualATrialOfEachToken) {
   std::mt19937_64 random(2);
   for (const auto& [kind, source] : std::vector<std::pair<Kind, std::string>>{
            {Kind::kJsonObject, ""},
@@ -55,7 +55,7 @@ TEST(TokenMasksTest, AMaskIsComputedOnceAndKept) {
   EXPECT_EQ(m.masks->bytes(), bytes);
 }
 
-TEST(TokenMasksTest, WarmingComputesThemInAdvanceUpToItsSteps) {
+TEST(TokenMasksTest, WarmingComputesMasksUpToANumberOfSteps) {
   const Masked none("(abc|true)+"), all("(abc|true)+");
   none.masks->Warm(0);
   EXPECT_EQ(none.masks->bytes(), 0u);

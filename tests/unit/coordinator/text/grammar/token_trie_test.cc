@@ -1,4 +1,4 @@
-// Tries of parts of tokens, and walks over them.
+// Tries of the remainders of tokens, and walks over them.
 #include "coordinator/text/grammar/token_trie.h"
 
 #include "gmock/gmock.h"
@@ -8,7 +8,7 @@
 namespace numoe::text::grammar {
 namespace {
 
-// Nodes on one line: byte, depth, where the subtree ends, and tokens.
+// Writes the nodes on one line: byte, depth, end of the subtree, and tokens.
 std::string Drawn(const TokenTrie& trie) {
   std::string out;
   for (size_t n = 1; n + 1 < trie.nodes.size(); ++n) {
@@ -36,13 +36,13 @@ TEST(TokenTrieTest, EqualBytesShareANode) {
   EXPECT_EQ(trie.nodes[2].first_token, 2);
 }
 
-TEST(TokenTrieTest, AnEmptyRemainderIsTheRoots) {
+TEST(TokenTrieTest, AnEmptyRemainderBelongsToTheRoot) {
   const TokenTrie trie = TokenTrie::Build({{"", 9}, {"a", 8}});
   EXPECT_THAT(trie.tokens, ::testing::ElementsAre(9, 8));
   EXPECT_EQ(trie.nodes[1].first_token, 1) << "the root has one token";
 }
 
-TEST(TokenTrieTest, AWalkVisitsWhatTheGrammarAcceptsAndChangesNothing) {
+TEST(TokenTrieTest, AWalkVisitsTheAcceptedNodesAndChangesNothing) {
   const auto grammar = Compiled(Kind::kRegex, "ab(cd)*");
   ASSERT_NE(grammar, nullptr);
   const TokenTrie trie = TokenTrie::Build({{"a", 1}, {"ab", 2}, {"abcd", 3}, {"abce", 4}, {"b", 5}});

@@ -1,4 +1,4 @@
-// The trie of a vocabulary and what it says about its subtrees.
+// The trie of a vocabulary and the summaries of its subtrees.
 #include "coordinator/text/grammar/vocabulary.h"
 
 #include "gmock/gmock.h"
@@ -12,7 +12,7 @@ std::shared_ptr<const GrammarVocabulary> Built(std::vector<std::string_view> tok
   return GrammarVocabulary::Build(tokens, end);
 }
 
-// Tokens below the node that `bytes` lead to.
+// Returns the tokens below the node for `bytes`.
 std::vector<TokenId> Below(const GrammarVocabulary& vocabulary, std::string_view bytes) {
   int32_t at = 0;
   for (const char byte : bytes) {
@@ -40,7 +40,7 @@ TEST(GrammarVocabularyTest, ASubtreeIsARangeOfTokens) {
   EXPECT_EQ(vocabulary->mask_words(), 1u);
 }
 
-TEST(GrammarVocabularyTest, EndTokensAndTooLongOnesAreNoText) {
+TEST(GrammarVocabularyTest, EndTokensAndTooLongTokensAreNotText) {
   const std::string longest(255, 'x'), longer(256, 'x');
   const auto vocabulary = Built({"a", "<end>", longest, longer}, {1});
   EXPECT_TRUE(vocabulary->IsEnd(1));
@@ -52,7 +52,7 @@ TEST(GrammarVocabularyTest, EndTokensAndTooLongOnesAreNoText) {
   EXPECT_DEATH(Built({"a"}, {1}), "");
 }
 
-TEST(GrammarVocabularyTest, KnowsWhetherAnyTextCanBeWritten) {
+TEST(GrammarVocabularyTest, ReportsWhetherAnyTextCanBeGenerated) {
   std::vector<std::string> bytes;
   for (int b = 0; b < 256; ++b) bytes.emplace_back(1, static_cast<char>(b));
   std::vector<std::string_view> tokens(bytes.begin(), bytes.end());
@@ -71,7 +71,7 @@ TEST(GrammarVocabularyTest, SubtreesAreSummarised) {
             uint64_t{1} << ('a' - 64) | uint64_t{1} << ('b' - 64) | uint64_t{1} << ('B' - 64));
   EXPECT_EQ(ascii.ascii[0], 0u);
   const auto cut = root(Built({"日", "\xE6\x97"}));
-  EXPECT_TRUE(cut.utf8) << "an unfinished last character is one";
+  EXPECT_TRUE(cut.utf8) << "the last character may be incomplete";
   EXPECT_TRUE(cut.others);
   EXPECT_EQ(cut.characters, 1);
   for (const char* broken : {"\x80", "\xC0\xAF", "\xE0\x80", "\xED\xA0\x80", "\xF4\x90", "a\xFF"})

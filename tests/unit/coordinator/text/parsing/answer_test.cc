@@ -1,4 +1,4 @@
-// Deltas joined and added up.
+// Deltas are joined, and added up to an answer.
 #include "coordinator/text/parsing/answer.h"
 
 #include "gtest/gtest.h"

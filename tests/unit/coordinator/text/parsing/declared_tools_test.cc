@@ -1,4 +1,4 @@
-// What is read from declarations of any shape, and which tool arguments without a name mean.
+// Reading of declarations of any shape, and the choice of a tool for arguments without a name.
 #include "coordinator/text/parsing/declared_tools.h"
 
 #include "gtest/gtest.h"
@@ -8,7 +8,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-TEST(DeclaredToolsTest, ReadsWhatIsThere) {
+TEST(DeclaredToolsTest, MalformedPartsAreLeftOut) {
   const auto tools = ReadDeclaredTools(ordered_json::parse(R"([
     1, {}, {"type": "function"}, {"function": {"name": 5}}, {"function": []},
     {"function": {"name": "a"}},
@@ -22,7 +22,7 @@ TEST(DeclaredToolsTest, ReadsWhatIsThere) {
   EXPECT_TRUE(ReadDeclaredTools(nullptr).empty() && ReadDeclaredTools(ordered_json::object()).empty());
 }
 
-TEST(DeclaredToolsTest, TypesThatSchemasName) {
+TEST(DeclaredToolsTest, TypesOfSchemas) {
   const auto tools = ReadDeclaredTools(ordered_json::parse(R"([{"function": {"name": "f", "parameters": {
     "$defs": {"a": {"type": "array"}, "loop": {"$ref": "#/$defs/loop"}}, "properties": {
     "s": {"type": "string"}, "i": {"type": "integer"}, "either": {"type": ["number", "null", 5]}, "none": {},
@@ -40,7 +40,7 @@ TEST(DeclaredToolsTest, TypesThatSchemasName) {
   EXPECT_EQ(tools[0].types, expected);
 }
 
-TEST(DeclaredToolsTest, TypesByTheNamesOfOtherLanguages) {
+TEST(DeclaredToolsTest, TypeNamesOfOtherLanguages) {
   const auto type_of = [](const std::string& name) {
     const auto tools = ReadDeclaredTools(
         {{{"function", {{"name", "f"}, {"parameters", {{"properties", {{"x", {{"type", name}}}}}}}}}}});
@@ -58,7 +58,7 @@ TEST(DeclaredToolsTest, TypesByTheNamesOfOtherLanguages) {
   for (const char* name : {"", "any", "date", "booleans"}) EXPECT_EQ(type_of(name), 0) << name;
 }
 
-TEST(DeclaredToolsTest, ArgumentsNameTheOnlyToolTheyFit) {
+TEST(DeclaredToolsTest, TheOnlyToolThatFitsTheArguments) {
   const std::vector<DeclaredTool> tools = {{"a", {"x"}, {"x"}}, {"b", {"x", "y"}, {"x", "y"}}, {"c", {}, {}}};
   EXPECT_EQ(ToolByArguments(tools, R"({"x": 1})"), "a");
   EXPECT_EQ(ToolByArguments(tools, R"({"y": 1, "x": 2})"), "b");
@@ -66,7 +66,7 @@ TEST(DeclaredToolsTest, ArgumentsNameTheOnlyToolTheyFit) {
   for (const char* none : {R"({"z": 1})", R"({"y": 1})", "", "{", "[]", "null"})
     EXPECT_EQ(ToolByArguments(tools, none), "") << none;
   EXPECT_EQ(ToolByArguments({{"a", {"x"}, {}}, {"b", {"x"}, {}}}, R"({"x": 1})"), "") << "two fit";
-  EXPECT_EQ(ToolByArguments({{"a", {"x"}, {"x"}}}, "oops"), "a") << "there is no other";
+  EXPECT_EQ(ToolByArguments({{"a", {"x"}, {"x"}}}, "oops"), "a") << "the only tool";
   EXPECT_EQ(ToolByArguments({}, "{}"), "");
 }
 

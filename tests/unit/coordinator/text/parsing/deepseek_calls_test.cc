@@ -1,4 +1,4 @@
-// DeepSeek's two forms of calls, and how they go wrong.
+// DeepSeek's two forms of calls, and incomplete calls.
 #include "coordinator/text/parsing/deepseek_calls.h"
 
 #include "tests/unit/coordinator/text/parsing/parse_text.h"
@@ -58,7 +58,7 @@ TEST_F(DeepSeekCallsTest, ThePromptOpensOrClosesTheReasoning) {
   EXPECT_EQ(
       PromptMark(format_, tokenizer_, prompt("<think>x<｜end▁of▁sentence｜><｜User｜>hi<｜Assistant｜>")),
       std::nullopt)
-      << "another turn's";
+      << "the mark belongs to another turn";
 }
 
 TEST_F(DeepSeekCallsTest, IncompleteCalls) {

@@ -1,4 +1,4 @@
-// Qwen3's calls: objects in every order and state of repair.
+// Qwen3's calls: objects with fields in any order, and malformed ones.
 #include "coordinator/text/parsing/hermes_calls.h"
 
 #include "nlohmann/json.hpp"
@@ -16,7 +16,7 @@ class HermesCallsTest : public ::testing::Test {
     format_ = *format;
   }
   ParsedAnswer Parse(const std::string& text) const { return ParseText(tokenizer_, format_, text); }
-  // The calls of one block; "content: ..." if it was none.
+  // Returns the calls of a block; "content: ..." if it is not a call.
   std::string Block(const std::string& object) const {
     const ParsedAnswer answer = Parse("<tool_call>\n" + object + "\n</tool_call>");
     return answer.content.empty() ? CallsOf(answer) : "content: " + answer.content;
@@ -54,7 +54,7 @@ TEST_F(HermesCallsTest, ArgumentsAreAsWritten) {
               std::string("f(") + arguments + ")");
     EXPECT_EQ(Block(std::string(R"({"arguments":)") + arguments + R"(  , "name":"f"})"),
               std::string("f(") + arguments + ")")
-        << "the name stands behind them";
+        << "the name follows the arguments";
   }
 }
 
@@ -65,15 +65,16 @@ TEST_F(HermesCallsTest, OtherFieldsAndValues) {
   EXPECT_EQ(Block(R"({"name": "f"})"), "f({})");
   EXPECT_EQ(Block(R"({"name": "f", "arguments": null})"), "f({})");
   EXPECT_EQ(Block(R"({"name": "f", "arguments": "{\"a\": \"b\\n\"}"})"), R"(f({"a": "b\n"}))")
-      << "JSON inside of a string";
+      << "JSON inside a string";
   EXPECT_EQ(Block(R"({"name": "f", "arguments": ""})"), "f({})");
-  EXPECT_EQ(Block(R"({"name": "f", "arguments": "hello"})"), R"(f("hello"))") << "a string stays one";
+  EXPECT_EQ(Block(R"({"name": "f", "arguments": "hello"})"), R"(f("hello"))")
+      << "another string remains a string";
   EXPECT_EQ(Block(R"({"name": "f", "arguments": "[1]"})"), R"(f("[1]"))");
   EXPECT_EQ(Block(R"({"name": "f", "parameters": {"a": 1}})"), R"(f({"a": 1}))");
   EXPECT_EQ(Block(R"({"parameters": {"a": 1}, "name": "f"})"), R"(f({"a": 1}))");
   EXPECT_EQ(Block(R"({"name": "f", "arguments": [1]})"), "f([1])");
   EXPECT_EQ(Block(R"({"name": "f\u002eg", "name": "h", "arguments": {}, "arguments": {"b": 2}})"), "f.g({})")
-      << "the first of two counts";
+      << "the first of two fields counts";
   EXPECT_EQ(Block(R"({"name": "f", "arguments": {"a": 1}}})"), R"(f({"a": 1}))") << "a brace too many";
   EXPECT_EQ(Block(R"({"name": "f", "arguments": {"a": 1})"), R"(f({"a": 1}))") << "a brace too few";
 }
@@ -99,14 +100,14 @@ TEST_F(HermesCallsTest, AModelThatEndsItsTurnEndsTheCall) {
   EXPECT_EQ(ended(R"(<tool_call>{"name": "f")", OutputParser::Ending::kCutOff), "");
 }
 
-TEST_F(HermesCallsTest, WhatIsNoCallIsContent) {
+TEST_F(HermesCallsTest, ABlockWithoutACallIsContent) {
   for (const char* text : {"f(1)", "[1]", R"({"arguments": {}})", R"({"name": 1, "arguments": {}})",
                            R"({"name": "", "arguments": {}})", R"({"name": , "arguments": {}})",
                            R"({"name": "f", arguments: {}})", R"({"name" "f"})", "{}", "\"x\"",
                            R"([{"name": "f", "arguments": {}}])"})
     EXPECT_EQ(Block(text), "content: \n" + std::string(text) + "\n");
   EXPECT_EQ(Block(""), "");
-  EXPECT_EQ(Parse("a<tool_call>b").content, "ab") << "cut off, but certainly none";
+  EXPECT_EQ(Parse("a<tool_call>b").content, "ab") << "cut off, but certainly not a call";
 }
 
 TEST_F(HermesCallsTest, AnswersThatAreCutOff) {

@@ -1,4 +1,5 @@
-// Names out of Kimi's ids. Whole answers: tests/unit/coordinator/serving/api/kimi_answers_test.cc.
+// The names in Kimi's ids. Whole answers are tested in
+// tests/unit/coordinator/serving/api/kimi_answers_test.cc.
 #include "coordinator/text/parsing/kimi_calls.h"
 
 #include "gtest/gtest.h"

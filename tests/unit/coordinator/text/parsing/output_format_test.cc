@@ -1,4 +1,4 @@
-// Which parser a vocabulary gets, by itself or by flag.
+// Which parser is chosen for a vocabulary, automatically or by a flag.
 #include "coordinator/text/parsing/output_format.h"
 
 #include "gmock/gmock.h"
@@ -10,18 +10,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(OutputFormatTest, AutoGoesByTheVocabulary) {
+TEST(OutputFormatTest, AutoChoosesByTheVocabulary) {
   const auto tools = [](const std::vector<std::string>& control) {
     return ChooseOutputFormat(ByteTokenizer(control), "auto", "auto")->tools;
   };
   EXPECT_EQ(tools(KimiControlTokens()), ToolSyntax::kKimi);
   EXPECT_EQ(tools(DeepSeekControlTokens()), ToolSyntax::kDeepSeek);
   EXPECT_EQ(tools(QwenControlTokens()), ToolSyntax::kHermes);
-  EXPECT_EQ(tools({"<tool_call>"}), ToolSyntax::kNone) << "half of the marks is none";
+  EXPECT_EQ(tools({"<tool_call>"}), ToolSyntax::kNone) << "some marks are missing";
   EXPECT_TRUE(ChooseOutputFormat(ByteTokenizer({"<think>"}), "auto", "auto")->marks.empty());
 }
 
-TEST(OutputFormatTest, QwensTwoFormsAreToldApartByTheTemplate) {
+TEST(OutputFormatTest, TheTemplateDecidesBetweenQwensTwoFormats) {
   const ByteTokenizer qwen(QwenControlTokens());
   const auto tools = [&](const char* parser, const char* chat_template) {
     return ChooseOutputFormat(qwen, "auto", parser, chat_template)->tools;
@@ -34,7 +34,7 @@ TEST(OutputFormatTest, QwensTwoFormsAreToldApartByTheTemplate) {
             ToolSyntax::kKimi);
 }
 
-// The names of the published vocabulary, which the small checkpoint has at other ids.
+// The small checkpoint has the names of the published vocabulary with other ids.
 TEST(OutputFormatTest, ARealKimiVocabulary) {
   const auto tokenizer = Tokenizer::Load("tests/golden/data/tiny-chat");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();

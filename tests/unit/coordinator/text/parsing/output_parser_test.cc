@@ -1,4 +1,4 @@
-// The state machine around calls: what is held back and what goes out, with a vocabulary of bytes.
+// The state machine around calls: which text is held back and which is passed on, with a vocabulary of bytes.
 #include "coordinator/text/parsing/output_parser.h"
 
 #include "tests/unit/coordinator/text/parsing/parse_text.h"
@@ -8,7 +8,8 @@ namespace {
 
 class OutputParserTest : public ::testing::Test {
  protected:
-  // What each token of `text` makes certain: "r:", "c:", "+name", "a:" and the text.
+  // Returns the deltas of each token of `text`: "r:", "c:" or "a:" (arguments) and the text, or "+" and the
+  // name.
   std::vector<std::string> Deltas(const std::string& text,
                                   OutputParserOptions options = {.calls = true}) const {
     OutputParser parser(tokenizer_, format_, std::move(options));
@@ -36,15 +37,15 @@ class OutputParserTest : public ::testing::Test {
   const OutputFormat format_ = *ChooseOutputFormat(tokenizer_, "auto", "auto");
 };
 
-TEST_F(OutputParserTest, TextGoesOutAsItComes) {
+TEST_F(OutputParserTest, TextIsPassedOnImmediately) {
   EXPECT_EQ(Deltas("<think>ab</think>c"), (Texts{"r:a", "r:b", "c:c"}));
   EXPECT_EQ(Deltas("<think>a \nb </think>\n c d "), (Texts{"r:a", "r: \nb", "c:c", "c: d", "c: "}));
   EXPECT_EQ(Deltas("ü"), (Texts{"c:ü"})) << "whole characters";
   EXPECT_EQ(Deltas("a\xc3<|tool_calls_section_begin|>"), (Texts{"c:a", "c:\xef\xbf\xbd"}))
-      << "half a one before a mark";
+      << "an incomplete character before a mark";
 }
 
-TEST_F(OutputParserTest, ReasoningThatIsNotSeparateIsContentAsItWasSaid) {
+TEST_F(OutputParserTest, ReasoningThatIsNotSeparateIsContentWithItsMarks) {
   const auto said = [this](const std::string& text, OutputParserOptions options) {
     options.separate_reasoning = false;
     std::string whole;
@@ -66,11 +67,11 @@ TEST_F(OutputParserTest, ReasoningThatIsNotSeparateIsContentAsItWasSaid) {
   ASSERT_EQ(answer.calls.size(), 1u);
   EXPECT_EQ(answer.calls[0].name, "f");
   EXPECT_EQ(said("a</think>b", {.prompt_mark = Mark::kThinkBegin}), "c:ac:</think>c:b")
-      << "the prompt has opened it";
+      << "the prompt has opened the reasoning";
 }
 
-// The tokens of the content say the content.
-TEST_F(OutputParserTest, EveryTokenIsOfOnePart) {
+// The tokens of the content are exactly the content.
+TEST_F(OutputParserTest, EveryTokenBelongsToOnePart) {
   const auto parts = [&](const std::string& text, OutputParserOptions options) {
     OutputParser parser(tokenizer_, format_, std::move(options));
     std::vector<AnswerDelta> ignored;
@@ -83,7 +84,8 @@ TEST_F(OutputParserTest, EveryTokenIsOfOnePart) {
   };
   EXPECT_EQ(parts("<think>ab</think>\n\nc\n", {.calls = false}), "rrrrrrcc");
   EXPECT_EQ(parts("\xc3\xbc c", {.calls = true}), "cccc") << "half a character, too";
-  EXPECT_EQ(parts("\n a", {.calls = true}), "ccc") << "without a mark before it white space is the model's";
+  EXPECT_EQ(parts("\n a", {.calls = true}), "ccc")
+      << "white space without a mark before it is text of the model";
   EXPECT_EQ(parts("\n a", {.calls = true, .prompt_mark = Mark::kThinkEnd}), "rrc");
   EXPECT_EQ(
       parts("a<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}"
@@ -92,16 +94,16 @@ TEST_F(OutputParserTest, EveryTokenIsOfOnePart) {
       "ctt" + std::string(std::string("functions.f:0").size(), 't') + "t" + "tt" + "tt" + "t");
 }
 
-TEST_F(OutputParserTest, WhatThePromptEndsBehind) {
+TEST_F(OutputParserTest, TheMarkAtThePromptsEnd) {
   const auto mark = [&](const std::string& prompt) {
     return PromptMark(format_, tokenizer_, tokenizer_.Encode(prompt, Specials::kParse));
   };
   EXPECT_EQ(mark("<|im_end|>a<think>"), Mark::kThinkBegin);
-  EXPECT_EQ(mark("<think>so far"), Mark::kThinkBegin) << "reasoning to go on with";
+  EXPECT_EQ(mark("<think>so far"), Mark::kThinkBegin) << "the answer continues the reasoning";
   EXPECT_EQ(mark("<think></think>\n\n"), Mark::kThinkEnd);
   EXPECT_EQ(mark("<think></think>\n\nHello"), std::nullopt)
-      << "content to go on with: its white space counts";
-  EXPECT_EQ(mark("<think></think><|im_end|>a"), std::nullopt) << "of an earlier turn";
+      << "the answer continues content, so its white space counts";
+  EXPECT_EQ(mark("<think></think><|im_end|>a"), std::nullopt) << "the mark belongs to an earlier turn";
 }
 
 TEST_F(OutputParserTest, WhiteSpaceIsHeldBackOnlyWhereCallsMayFollow) {
@@ -116,7 +118,7 @@ TEST_F(OutputParserTest, ArgumentsStreamFromTheFirstByte) {
   EXPECT_EQ(Deltas(head), Texts{});
 }
 
-TEST_F(OutputParserTest, WithoutMarksEverythingIsContentAtOnce) {
+TEST_F(OutputParserTest, WithoutMarksEverythingIsContentImmediately) {
   const OutputFormat raw;
   OutputParser parser(tokenizer_, raw, {.calls = true});
   std::vector<AnswerDelta> deltas;
@@ -125,7 +127,9 @@ TEST_F(OutputParserTest, WithoutMarksEverythingIsContentAtOnce) {
   EXPECT_EQ(deltas[0].text, " <think>\n");
 }
 
-TEST_F(OutputParserTest, SpecialTokensAreNoText) { EXPECT_EQ(Deltas("a<|im_end|>b"), (Texts{"c:a", "c:b"})); }
+TEST_F(OutputParserTest, SpecialTokensAreNotText) {
+  EXPECT_EQ(Deltas("a<|im_end|>b"), (Texts{"c:a", "c:b"}));
+}
 
 TEST_F(OutputParserTest, ReasoningTokensAreCountedWithoutTheirMarks) {
   OutputParser parser(tokenizer_, format_, {});
@@ -135,7 +139,7 @@ TEST_F(OutputParserTest, ReasoningTokensAreCountedWithoutTheirMarks) {
   EXPECT_EQ(parser.reasoning_tokens(), 4);
 }
 
-TEST_F(OutputParserTest, NothingFollowsTheEnd) {
+TEST_F(OutputParserTest, TokensAfterTheEndAreIgnored) {
   OutputParser parser(tokenizer_, format_, {});
   std::vector<AnswerDelta> deltas;
   parser.Finish(deltas);

@@ -1,7 +1,7 @@
-// Runs an OutputParser over a text, as tests write it down: control tokens by name, the rest bytes.
+// Parses a text as an answer, token by token. In the text, control tokens are written by name; each other
+// byte is a token.
 //
-// One token at a time. Checks on the way that every delta says something, and that no call begins without a
-// name.
+// Also checks that no delta is empty and that every call begins with a name.
 #pragma once
 
 #include <string>
@@ -36,7 +36,7 @@ inline ParsedAnswer ParseText(const Tokenizer& tokenizer, const OutputFormat& fo
   return answer;
 }
 
-/// "name(arguments) name(arguments)"
+/// Returns the calls as "name(arguments) name(arguments)".
 inline std::string CallsOf(const ParsedAnswer& answer) {
   std::string out;
   for (const ToolCall& call : answer.calls)

@@ -1,4 +1,4 @@
-// Python's literals as JSON, and what is none of them.
+// Python's literals as JSON, and texts that are not literals.
 #include "coordinator/text/parsing/python_literal.h"
 
 #include "gtest/gtest.h"
@@ -34,7 +34,7 @@ TEST(PythonLiteralTest, NumbersAsJsonWritesThem) {
   }
 }
 
-TEST(PythonLiteralTest, AnythingElseIsNone) {
+TEST(PythonLiteralTest, AnythingElseIsRefused) {
   for (const char* text : {"",
                            "[",
                            "[1",

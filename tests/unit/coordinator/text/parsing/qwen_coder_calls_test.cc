@@ -1,4 +1,4 @@
-// Qwen3-Coder's calls: values by their declared types, ends of values, and every cutting.
+// Qwen3-Coder's calls: values of the declared types, ends of values, and text in pieces of any length.
 #include "coordinator/text/parsing/qwen_coder_calls.h"
 
 #include <random>
@@ -28,7 +28,7 @@ class QwenCoderCallsTest : public ::testing::Test {
   ParsedAnswer Parse(const std::string& text) const {
     return ParseText(tokenizer_, format_, text, {.calls = true, .tools = tools_, .prompt_mark = {}});
   }
-  // The calls of one block; "content: ..." if it was none.
+  // Returns the calls of a block; "content: ..." if it is not a call.
   std::string Block(const std::string& inside) const {
     const ParsedAnswer answer = Parse("<tool_call>\n" + inside + "\n</tool_call>");
     return answer.content.empty() ? CallsOf(answer) : "content: " + answer.content;
@@ -66,8 +66,8 @@ TEST_F(QwenCoderCallsTest, StringsAreTheTextBetweenTwoLineBreaks) {
   EXPECT_EQ(Value("s", "\n\"x\\\" \u00fc\U0001F642"), "\"\\n\\\"x\\\\\\\" \u00fc\U0001F642\"");
   EXPECT_EQ(Value("s", "12"), R"("12")") << "a string is a string";
   EXPECT_EQ(Value("s", "null"), R"("null")");
-  EXPECT_EQ(Value("unknown", "12"), R"("12")") << "and so is what nobody declared";
-  EXPECT_EQ(Value("u", "{}"), R"("{}")") << "or without a type";
+  EXPECT_EQ(Value("unknown", "12"), R"("12")") << "and so is an undeclared parameter";
+  EXPECT_EQ(Value("u", "{}"), R"("{}")") << "or one without a type";
   EXPECT_EQ(Block("<function=f><parameter=s>a\r\n</parameter><parameter=t>\r\nb</parameter></function>"),
             R"(f({"s": "a", "t": "b"}))");
 }
@@ -77,13 +77,14 @@ TEST_F(QwenCoderCallsTest, OtherValuesAreTheJsonThatWasWritten) {
   EXPECT_EQ(Value("n", " -7 "), "-7");
   EXPECT_EQ(Value("x", "1.50"), "1.50");
   EXPECT_EQ(Value("b", "true"), "true");
-  EXPECT_EQ(Value("b", "False"), "false") << "Python's name of it";
+  EXPECT_EQ(Value("b", "False"), "false") << "as Python writes it";
   EXPECT_EQ(Value("o", "{\"a\": [1, {\"b\": \"</x>\"}],\n \"c\": null}"),
             "{\"a\": [1, {\"b\": \"</x>\"}],\n \"c\": null}");
   EXPECT_EQ(Value("l", "[1, 2]"), "[1, 2]");
   EXPECT_EQ(Value("row", R"({"a": 1})"), R"({"a": 1})") << "by reference";
   EXPECT_EQ(Value("n", "null"), "null");
-  EXPECT_EQ(Value("n", "twelve"), R"("twelve")") << "what is no JSON is text, for the client to refuse";
+  EXPECT_EQ(Value("n", "twelve"), R"("twelve")")
+      << "a value that is not JSON is passed on as a string, for the client to refuse";
   EXPECT_EQ(Value("o", "{'a': set()}"), R"("{'a': set()}")");
   EXPECT_EQ(Value("l", "\n"), R"("\n")");
 }
@@ -96,13 +97,13 @@ TEST_F(QwenCoderCallsTest, PythonsLiteralsBecomeJson) {
   EXPECT_EQ(Value("n", "1_000"), "1000");
   EXPECT_EQ(Value("b", "TRUE"), "true");
   EXPECT_EQ(Value("s", "{'a': True}"), R"("{'a': True}")") << "a string is a string";
-  EXPECT_EQ(Value("maybe", "{'a': True}"), R"("{'a': True}")") << "an object is not among them";
+  EXPECT_EQ(Value("maybe", "{'a': True}"), R"("{'a': True}")") << "an object is not one of the types";
 }
 
-TEST_F(QwenCoderCallsTest, WhereSeveralTypesAreDeclaredTheTextDecides) {
+TEST_F(QwenCoderCallsTest, TheTextDecidesBetweenSeveralDeclaredTypes) {
   EXPECT_EQ(Value("maybe", "null"), "null");
   EXPECT_EQ(Value("maybe", "None"), "null");
-  EXPECT_EQ(Value("maybe", "12"), R"("12")") << "a number is not among them";
+  EXPECT_EQ(Value("maybe", "12"), R"("12")") << "a number is not one of the types";
   EXPECT_EQ(Value("maybe", "a\nb"), R"("a\nb")");
   EXPECT_EQ(Value("sn", "12"), "12");
   EXPECT_EQ(Value("sn", "true"), R"("true")");
@@ -110,7 +111,7 @@ TEST_F(QwenCoderCallsTest, WhereSeveralTypesAreDeclaredTheTextDecides) {
   EXPECT_EQ(Value("e", "auto"), R"("auto")");
 }
 
-TEST_F(QwenCoderCallsTest, MarkupInsideOfValues) {
+TEST_F(QwenCoderCallsTest, MarkupInsideValues) {
   for (const std::string text :
        {"<html><body></body></html>", "a < b", "</param", "x</function>y", "</function>\n\n<!-- -->", "</",
         "<parameter=t>", "a <parameter=t>", "\n<parameter=zzz>\nb", "\n<parameter=s>\nagain", "<function=g>",
@@ -129,10 +130,10 @@ TEST_F(QwenCoderCallsTest, ForgottenEndTags) {
   EXPECT_EQ(Block("<function=f>\n<parameter=s"), "f({})");
   EXPECT_EQ(Block("<function=f>\n</parameter>\nwell\n<parameter=s>\na\n</parameter>\n</function>"),
             R"(f({"s": "a"}))")
-      << "what stands between tags means nothing";
+      << "text between tags is ignored";
   EXPECT_EQ(Block("<function=f><parameter=n>1</parameter><parameter=n>2</parameter></function>"),
             R"(f({"n": 1}))")
-      << "the first of two counts";
+      << "the first of two values counts";
 }
 
 TEST_F(QwenCoderCallsTest, ForgottenEndTagsOfOtherLayouts) {
@@ -141,7 +142,7 @@ TEST_F(QwenCoderCallsTest, ForgottenEndTagsOfOtherLayouts) {
       << "on one line";
   EXPECT_EQ(Block("<function=g>\n<parameter=a>\n1\n<parameter=b>\n2\n</function>"),
             R"(g({"a": "1", "b": "2"}))")
-      << "a tool that nobody declared";
+      << "an undeclared tool";
   const std::string open = "<tool_call>\n<function=f>\n<parameter=s>\na\n</parameter>\n<parameter=n>\n3";
   const auto ended = [&](const std::string& text, OutputParser::Ending ending) {
     return CallsOf(
@@ -149,7 +150,7 @@ TEST_F(QwenCoderCallsTest, ForgottenEndTagsOfOtherLayouts) {
   };
   EXPECT_EQ(ended(open, OutputParser::Ending::kByModel), R"(f({"s": "a", "n": 3}))")
       << "the model ended its turn";
-  EXPECT_EQ(ended(open, OutputParser::Ending::kCutOff), R"(f({"s": "a", "n": ))") << "max_tokens did";
+  EXPECT_EQ(ended(open, OutputParser::Ending::kCutOff), R"(f({"s": "a", "n": ))") << "max_tokens ended it";
 }
 
 TEST_F(QwenCoderCallsTest, SeveralFunctionsBetweenTheMarksAreSeveralCalls) {
@@ -165,15 +166,15 @@ TEST_F(QwenCoderCallsTest, SeveralFunctionsBetweenTheMarksAreSeveralCalls) {
   EXPECT_EQ(CallsOf(one), R"(f({"s": "a"}))");
 }
 
-TEST_F(QwenCoderCallsTest, WhatNamesNoFunctionIsContent) {
+TEST_F(QwenCoderCallsTest, ABlockWithoutAFunctionIsContent) {
   for (const char* text :
        {"f(1)", "{\"name\": \"f\"}", "<function>", "<function=>", "<function=\n>", "<parameter=a>"})
     EXPECT_EQ(Block(text), "content: \n" + std::string(text) + "\n");
   EXPECT_EQ(Block(""), "");
-  EXPECT_EQ(Parse("a<tool_call>b").content, "ab") << "cut off, but certainly none";
+  EXPECT_EQ(Parse("a<tool_call>b").content, "ab") << "cut off, but certainly not a call";
 }
 
-TEST_F(QwenCoderCallsTest, StringsStreamAndOthersComeWhole) {
+TEST_F(QwenCoderCallsTest, StringsStreamAndOtherValuesComeWhole) {
   OutputParser parser(tokenizer_, format_, {.calls = true, .tools = tools_, .prompt_mark = {}});
   std::vector<std::string> out;
   const auto push = [&](const std::string& text) {
@@ -187,7 +188,7 @@ TEST_F(QwenCoderCallsTest, StringsStreamAndOthersComeWhole) {
   EXPECT_EQ(push("<tool_call>\n<function=f>\n"), "");
   EXPECT_EQ(push("<parameter=s>"), "+f {\"s\": \"");
   EXPECT_EQ(push("\nab"), "ab");
-  EXPECT_EQ(push("\n"), "") << "may be the format's";
+  EXPECT_EQ(push("\n"), "") << "the line break may belong to the format";
   EXPECT_EQ(push("c</para"), "\\nc");
   EXPECT_EQ(push("meter>\n<parameter=n>\n4"), "\", \"n\": ");
   EXPECT_EQ(push("2\n"), "");
@@ -212,8 +213,9 @@ TEST_F(QwenCoderCallsTest, AnswersThatAreCutOff) {
   EXPECT_EQ(CallsOf(Parse("<tool_call>" + whole)), "f(" + arguments + ")") << "no end mark";
 }
 
-// The reader alone: pieces of any size make the same call. (Tokens are bytes elsewhere in this file.)
-TEST_F(QwenCoderCallsTest, AnyCuttingIsTheWhole) {
+// Tests only the reader: pieces of any size result in the same call. (Elsewhere in this file tokens are
+// bytes.)
+TEST_F(QwenCoderCallsTest, TheDivisionIntoPiecesDoesNotMatter) {
   struct Sink final : CallSink {
     std::string all;
     std::vector<std::string> arguments;

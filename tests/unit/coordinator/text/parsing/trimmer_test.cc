@@ -1,4 +1,4 @@
-// Text in pieces comes out as if it had been trimmed whole.
+// Text that comes in pieces is trimmed like the whole text.
 #include "coordinator/text/parsing/trimmer.h"
 
 #include <random>
@@ -27,7 +27,7 @@ TEST(TrimmerTest, PiecesAddUpToTheTrimmedText) {
   }
 }
 
-TEST(TrimmerTest, LeadingWhiteSpaceStaysWhereItIsWanted) {
+TEST(TrimmerTest, LeadingWhiteSpaceIsKeptOnRequest) {
   Trimmer trimmer;
   trimmer.Restart(/*keep_leading=*/true);
   EXPECT_EQ(trimmer.Push(" \n", true), "");
@@ -39,7 +39,7 @@ TEST(TrimmerTest, LeadingWhiteSpaceStaysWhereItIsWanted) {
   EXPECT_EQ(trimmer.Flush(), "\n");
 }
 
-TEST(TrimmerTest, OtherCharactersAtTheEnd) {
+TEST(TrimmerTest, OtherCharactersCanBeTrimmedAtTheEnd) {
   Trimmer trimmer(" \n`");
   trimmer.Restart(false);
   EXPECT_EQ(trimmer.Push("`x`\n``", true), "`x");

@@ -1,4 +1,5 @@
-// Byte-pair encoding against its definition, spelt out over strings, with random vocabularies.
+// Byte-pair encoding is compared with a simple implementation of its definition on strings, for random
+// vocabularies.
 #include "coordinator/text/tokenizer/bpe.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace numoe::text {
 namespace {
 
-// The rank of joining two parts, kNoMerge if they do not join.
+// Returns the rank of merging two parts, kNoMerge if they cannot be merged.
 using RankOf = std::function<int32_t(const std::string& left, const std::string& right)>;
 
 std::vector<std::string> MergeByDefinition(const std::string& piece, const RankOf& rank) {
@@ -44,10 +45,10 @@ std::string RandomPiece(std::mt19937& random, size_t size) {
   return piece;
 }
 
-// Sizes around those where the way of joining changes.
+// Sizes near those at which the encoder uses another algorithm.
 const size_t kSizes[] = {1, 2, 3, 5, 15, 16, 17, 31, 64, 100, 127, 128, 129, 300};
 
-TEST(BytePairEncoderTest, RanksOfAnyVocabularyJoinAsDefined) {
+TEST(BytePairEncoderTest, RanksOfAnyVocabularyMergeAsDefined) {
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
     std::vector<std::string> tokens = AllBytes();
@@ -55,7 +56,7 @@ TEST(BytePairEncoderTest, RanksOfAnyVocabularyJoinAsDefined) {
       const std::string token = RandomPiece(random, 2 + random() % 5);
       if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
     }
-    std::shuffle(tokens.begin(), tokens.end(), random);  // long tokens may come before what they are made of
+    std::shuffle(tokens.begin(), tokens.end(), random);  // long tokens may come before their parts
     std::map<std::string, TokenId> ids;
     for (size_t id = 0; id < tokens.size(); ++id) ids[tokens[id]] = static_cast<TokenId>(id);
     const BytePairEncoder encoder = BytePairEncoder::FromRanks(tokens);
@@ -79,14 +80,14 @@ TEST(BytePairEncoderTest, RanksOfAnyVocabularyJoinAsDefined) {
   }
 }
 
-TEST(BytePairEncoderTest, ListsOfMergesJoinAsDefined) {
+TEST(BytePairEncoderTest, ListsOfMergesMergeAsDefined) {
   std::mt19937 random(2);
   for (int round = 0; round < 60; ++round) {
     const bool whole_first = round % 2 == 0;
     std::vector<std::string> tokens = AllBytes();
     std::vector<std::pair<std::string, std::string>> pairs;
     for (int i = 0; i < 60; ++i) {
-      // Parts among the letters and what was made before.
+      // A part is a letter or an earlier token.
       const auto part = [&] {
         const size_t n = random() % (3 + tokens.size() - 256);
         return n < 3 ? std::string(1, static_cast<char>('a' + n)) : tokens[256 + n - 3];
@@ -95,7 +96,7 @@ TEST(BytePairEncoderTest, ListsOfMergesJoinAsDefined) {
       const std::string token = pairs.back().first + pairs.back().second;
       if (std::find(tokens.begin(), tokens.end(), token) == tokens.end()) tokens.push_back(token);
     }
-    tokens.push_back("abcabcabc");  // that no merge need lead to
+    tokens.push_back("abcabcabc");  // possibly not the result of any merges
     std::shuffle(pairs.begin(), pairs.end(), random);
     std::map<std::string, TokenId> ids;
     std::vector<std::pair<std::string_view, TokenId>> vocabulary;
@@ -141,7 +142,7 @@ TEST(BytePairEncoderTest, AMillionBytesOfOneLetterAreNotQuadratic) {
   encoder.Encode(std::string(1'000'003, 'a'), scratch, ids);
   ASSERT_EQ(ids.size(), 125'001u);
   EXPECT_EQ(ids[0], 258);
-  EXPECT_EQ(ids.back(), 259) << "2 and 1 join to 3";
+  EXPECT_EQ(ids.back(), 259) << "2 and 1 are merged to 3";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Byte-level BPE whatever file it was read from: merges, patterns, normalisation.
+// Byte-level BPE, independent of the file format: merges, patterns, normalisation.
 #include "coordinator/text/tokenizer/bpe_tokenizer.h"
 
 #include "gmock/gmock.h"
@@ -34,7 +34,7 @@ TEST(BpeTokenizerTest, MergesApplyInTheirOrder) {
   EXPECT_EQ(tokenizer->TokenBytes(-1), "");
 }
 
-TEST(BpeTokenizerTest, AWholeTokenNeedsNoMergesWhereTheyAreIgnored) {
+TEST(BpeTokenizerTest, AWholeTokenNeedsNoMergesIfTheseAreIgnored) {
   for (const bool ignore : {true, false}) {
     BpeModel model = Bytes({"xyz"});
     model.ignore_merges = ignore;
@@ -43,7 +43,7 @@ TEST(BpeTokenizerTest, AWholeTokenNeedsNoMergesWhereTheyAreIgnored) {
   }
 }
 
-TEST(BpeTokenizerTest, TextIsNormalisedWhereTheModelSaysSo) {
+TEST(BpeTokenizerTest, TextIsNormalisedIfTheModelSaysSo) {
   for (const bool nfc : {true, false}) {
     BpeModel model = Bytes();
     model.nfc = nfc;
@@ -51,7 +51,7 @@ TEST(BpeTokenizerTest, TextIsNormalisedWhereTheModelSaysSo) {
   }
 }
 
-TEST(BpeTokenizerTest, ControlTokensAreCutFirst) {
+TEST(BpeTokenizerTest, ControlTokensAreSeparatedFirst) {
   BpeModel model = Bytes({"<x>"});
   model.vocab.erase("<x>");
   model.specials.Add("<x>", {256, true});
@@ -64,13 +64,13 @@ TEST(BpeTokenizerTest, ControlTokensAreCutFirst) {
   EXPECT_TRUE(tokenizer->IsSpecial(256));
 }
 
-TEST(BpeModelTest, IdsAndMergesThatCannotBeAreRefused) {
+TEST(BpeModelTest, ImpossibleIdsAndMergesAreRefused) {
   BpeModel model = Bytes({"ab"});
   EXPECT_FALSE(model.StoreToken(256, "other")) << "the id has a token";
   EXPECT_TRUE(model.StoreToken(300, "far"));
   EXPECT_EQ(model.tokens.size(), 301u);
-  EXPECT_FALSE(model.AddMerge("a", "c")) << "what it makes is no token";
-  EXPECT_TRUE(model.AddMerge("", "ab")) << "and is left out, because one part is no token";
+  EXPECT_FALSE(model.AddMerge("a", "c")) << "the result is not a token";
+  EXPECT_TRUE(model.AddMerge("", "ab")) << "the merge is left out, because one part is not a token";
   EXPECT_TRUE(model.merges.empty());
 }
 

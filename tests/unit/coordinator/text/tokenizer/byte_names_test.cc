@@ -11,12 +11,12 @@ namespace {
 TEST(ByteNamesTest, PrintableBytesAreThemselves) {
   const ByteNames names;
   EXPECT_EQ(names.Bytes("Hello!~"), "Hello!~");
-  EXPECT_EQ(names.Bytes("\u00a1\u00ac\u00ae\u00ff"), "\xa1\xac\xae\xff") << "those of Latin-1, too";
+  EXPECT_EQ(names.Bytes("\u00a1\u00ac\u00ae\u00ff"), "\xa1\xac\xae\xff") << "also those of Latin-1";
 }
 
-TEST(ByteNamesTest, TheOthersFollowU0100) {
+TEST(ByteNamesTest, OtherBytesFollowU0100) {
   const ByteNames names;
-  EXPECT_EQ(names.Bytes("\u0120the"), " the") << "the famous one";
+  EXPECT_EQ(names.Bytes("\u0120the"), " the") << "the well-known name of the space";
   EXPECT_EQ(names.Bytes("\u010a"), "\n");
   EXPECT_EQ(names.Bytes("\u0100"), std::string(1, '\0'));
   EXPECT_EQ(names.Bytes("\u0121\u0143"), "\x7f\xad")
@@ -38,7 +38,7 @@ TEST(ByteNamesTest, EveryByteHasOneName) {
   EXPECT_EQ(bytes.size(), 256u);
 }
 
-TEST(ByteNamesTest, WhatSpellsNoByteStays) {
+TEST(ByteNamesTest, OtherCharactersAreUnchanged) {
   const ByteNames names;
   EXPECT_EQ(names.Bytes("日 \xff"), "日 \xff");
   EXPECT_EQ(names.Bytes(""), "");

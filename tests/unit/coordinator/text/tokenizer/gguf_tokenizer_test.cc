@@ -1,5 +1,5 @@
-// The tokenisers of testdata/, rewritten as the metadata that llama.cpp's converters make of them, against
-// the same vectors from tiktoken and Hugging Face tokenizers; and metadata that must be refused.
+// The tokenisers of testdata/, written as the metadata that llama.cpp's converters make of them, are compared
+// with the same vectors from tiktoken and Hugging Face tokenizers. Also tests metadata that must be refused.
 #include "coordinator/text/tokenizer/gguf_tokenizer.h"
 
 #include <fstream>
@@ -27,7 +27,7 @@ json ReadJson(const std::filesystem::path& path) {
   return json::parse(*text);
 }
 
-// The printable spelling of bytes, from its definition.
+// Returns the printable spelling of bytes, following its definition.
 std::string Spelling(std::string_view bytes) {
   std::string spelt;
   for (const char c : bytes) {
@@ -51,7 +51,7 @@ struct Vocabulary {
   std::vector<int32_t> types;
 
   void Put(size_t id, const std::string& token, int32_t type) {
-    while (tokens.size() <= id) {  // as converters fill gaps
+    while (tokens.size() <= id) {  // converters fill gaps in the same way
       tokens.push_back("[PAD" + std::to_string(tokens.size()) + "]");
       types.push_back(5);
     }
@@ -117,7 +117,7 @@ struct Source {
 };
 class GoldenGgufTokenizerTest : public ::testing::TestWithParam<Source> {};
 
-TEST_P(GoldenGgufTokenizerTest, EqualsTheOracleAndDecodesBack) {
+TEST_P(GoldenGgufTokenizerTest, EncodesLikeTheReferenceAndDecodesBack) {
   const auto made = Made(GetParam().make());
   ASSERT_TRUE(made.ok()) << made.status();
   const Tokenizer& tokenizer = **made;
@@ -161,17 +161,17 @@ TEST(GgufTokenizerTest, UserDefinedTokensAreMatchedAndVisibleAndUnusedOnesAreNot
   EXPECT_EQ((*tokenizer)->TokenBytes((*tokenizer)->VocabSize() - 1), "");
 }
 
-TEST(GgufTokenizerTest, RolesByTheirIds) {
+TEST(GgufTokenizerTest, RolesAreGivenByIds) {
   GgufWriter writer = FromHuggingFace("qwen3", "qwen2");
   writer.Set("tokenizer.ggml.eos_token_id", 600u);
-  writer.Set("tokenizer.ggml.bos_token_id", 99999u);  // beyond the vocabulary: none
+  writer.Set("tokenizer.ggml.bos_token_id", 99999u);  // beyond the vocabulary, so there is no such role
   const auto tokenizer = Made(writer);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_THAT((*tokenizer)->role_tokens(),
               ::testing::ElementsAre(std::pair<std::string, std::string>{"eos_token", "<|im_end|>"}));
 }
 
-TEST(GgufTokenizerTest, TextsBeginWithATokenWhereTheFileSaysSo) {
+TEST(GgufTokenizerTest, TextsBeginWithATokenIfTheFileSaysSo) {
   GgufWriter writer = FromHuggingFace("qwen3", "qwen2");
   writer.Set("tokenizer.ggml.bos_token_id", 600u);
   EXPECT_EQ((*Made(writer))->FirstToken(), std::nullopt);
@@ -232,7 +232,7 @@ TEST(GgufTokenizerTest, WrongVocabularies) {
   one.Put(1, "<|im_end|>", 3);
   one.Put(2, "b", 1);
   EXPECT_THAT(Refusal([](GgufWriter&) {}, one.Write("kimi-k2")),
-              HasSubstr("token 2 is an ordinary one behind token 1, which is not"));
+              HasSubstr("token 2 is an ordinary token after token 1, which is not"));
   one.Put(1, "", 3);
   EXPECT_THAT(Refusal([](GgufWriter&) {}, one.Write("qwen2")), HasSubstr("token 1 is empty"));
 }

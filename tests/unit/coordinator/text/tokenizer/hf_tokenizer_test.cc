@@ -1,4 +1,4 @@
-// tokenizer.json files that must be refused: each is the good one of testdata/qwen3 with a single change.
+// tokenizer.json files that must be refused: each is the valid one of testdata/qwen3 with a single change.
 #include "coordinator/text/tokenizer/hf_tokenizer.h"
 
 #include <unistd.h>
@@ -48,7 +48,7 @@ TEST_F(HfTokenizerTest, TheUnchangedFileLoads) {
   EXPECT_EQ(LoadChanged([](json&) {}), "OK");
 }
 
-TEST_F(HfTokenizerTest, TextsBeginWithATokenWhereTheConfigurationSaysSo) {
+TEST_F(HfTokenizerTest, TextsBeginWithATokenIfTheConfigurationSaysSo) {
   std::ofstream(dir_ / "tokenizer.json") << good_;
   const auto first = [this](const char* config) {
     std::ofstream(dir_ / "tokenizer_config.json") << config;
@@ -56,11 +56,11 @@ TEST_F(HfTokenizerTest, TextsBeginWithATokenWhereTheConfigurationSaysSo) {
   };
   EXPECT_EQ(first(R"({"bos_token": "<|im_end|>"})"), std::nullopt);
   EXPECT_NE(first(R"({"bos_token": "<|im_end|>", "add_bos_token": true})"), std::nullopt);
-  EXPECT_EQ(first(R"({"add_bos_token": true})"), std::nullopt) << "there is none";
+  EXPECT_EQ(first(R"({"add_bos_token": true})"), std::nullopt) << "there is no such token";
   std::filesystem::remove(dir_ / "tokenizer_config.json");
 }
 
-// nlohmann's typed accessors throw on these; they must come back as errors that name the field.
+// nlohmann's typed accessors throw on these fields; the result must be an error that names the field.
 TEST_F(HfTokenizerTest, FieldsOfAnotherTypeAreErrors) {
   EXPECT_THAT(LoadWith("/model/type", 5), HasSubstr("model.type"));
   EXPECT_THAT(LoadWith("/model/ignore_merges", "yes"), HasSubstr("ignore_merges"));
@@ -72,7 +72,7 @@ TEST_F(HfTokenizerTest, FieldsOfAnotherTypeAreErrors) {
   EXPECT_THAT(LoadWith("/added_tokens/0/lstrip", "x"), HasSubstr("lstrip"));
 }
 
-TEST_F(HfTokenizerTest, ComponentsThatAreNotComputedAreNamed) {
+TEST_F(HfTokenizerTest, ErrorsNameUnsupportedComponents) {
   EXPECT_THAT(LoadWith("/normalizer", {{"type", "NFKC"}}), HasSubstr("found NFKC"));
   EXPECT_THAT(LoadWith("/pre_tokenizer", {{"type", "Metaspace"}}), HasSubstr("Metaspace"));
   EXPECT_THAT(LoadWith("/decoder", {{"type", "WordPiece"}}),
@@ -92,8 +92,8 @@ TEST_F(HfTokenizerTest, TwoTokensWithOneIdAreRefused) {
   EXPECT_THAT(LoadWith("/added_tokens/0/id", 3), HasSubstr("found two for 3"));
 }
 
-// DeepSeek's files list their added tokens in the vocabulary as well.
-TEST_F(HfTokenizerTest, AnAddedTokenMayStandInTheVocabularyUnderItsOwnId) {
+// DeepSeek's files list their added tokens also in the vocabulary.
+TEST_F(HfTokenizerTest, AnAddedTokenMayBeInTheVocabularyWithItsOwnId) {
   const auto id = good_["added_tokens"][0]["id"].get<TokenId>();
   const auto name = good_["added_tokens"][0]["content"].get<std::string>();
   ASSERT_EQ(LoadWith("/model/vocab/" + name, id), "OK");

@@ -1,4 +1,4 @@
-// Normalising only what may change against normalising everything.
+// Normalising only the parts that may change is compared with normalising everything.
 #include "coordinator/text/tokenizer/nfc.h"
 
 #include <utf8proc.h>
@@ -29,7 +29,7 @@ std::string Utf8(int32_t point) {
   return {reinterpret_cast<const char*>(bytes), static_cast<size_t>(utf8proc_encode_char(point, bytes))};
 }
 
-TEST(NfcTest, EveryCharacterBehindAndBeforeOthers) {
+TEST(NfcTest, EveryCharacterAfterAndBeforeOthers) {
   std::string buffer;
   std::vector<int32_t> changed;
   for (int32_t point = 0; point < 0x110000; ++point) {
@@ -41,7 +41,7 @@ TEST(NfcTest, EveryCharacterBehindAndBeforeOthers) {
   EXPECT_GT(changed.size(), 1000u);  // compatibility ideographs, singletons, ...
 }
 
-TEST(NfcTest, AnySequenceOfWhatNormalisationKnows) {
+TEST(NfcTest, RandomSequencesOfCharactersThatNormalisationAffects) {
   std::vector<int32_t> known;
   for (int32_t point = 0; point < 0x110000; ++point) {
     if (!utf8proc_codepoint_valid(point)) continue;
@@ -66,8 +66,8 @@ TEST(NfcTest, AnySequenceOfWhatNormalisationKnows) {
 
 int Utf8Size(int32_t point) { return static_cast<int>(Utf8(point).size()); }
 
-// Of texts with the same decomposition none is longer than one in which each part is the longest character
-// that decomposes into it alone; and none is in normal form but one of them.
+// Among the texts with the same decomposition, the longest has for each part the longest character that
+// decomposes only into that part. Only one of these texts is in normal form.
 TEST(NfcTest, NoTextShrinksToLessThanTheBound) {
   std::vector<int> longest(0x110000);
   std::vector<std::vector<utf8proc_int32_t>> parts(0x110000);
@@ -85,7 +85,7 @@ TEST(NfcTest, NoTextShrinksToLessThanTheBound) {
     int most = 0;
     for (const utf8proc_int32_t part : parts[static_cast<size_t>(point)])
       most += longest[static_cast<size_t>(part)];
-    if (most == 0) continue;  // no character
+    if (most == 0) continue;  // not a character
     ASSERT_LE(Utf8Size(point), most) << std::hex << point << ": longer than its parts";
     ASSERT_LE(most, static_cast<int>(kNfcShrinkMax) * Utf8Size(point)) << std::hex << point;
   }
@@ -95,12 +95,12 @@ TEST(NfcTest, AMegabyteOfMarksIsNotQuadratic) {
   std::string text = "e", expected = "é";
   for (int i = 0; i < 250'000; ++i) text += "\u0301\u0316";  // above, below
   for (int i = 0; i < 250'000; ++i) expected += "\u0316";
-  for (int i = 1; i < 250'000; ++i) expected += "\u0301";  // one has joined the letter
+  for (int i = 1; i < 250'000; ++i) expected += "\u0301";  // one is combined with the letter
   std::string buffer;
   EXPECT_TRUE(Nfc(text, buffer) == expected);
 }
 
-TEST(NfcTest, WhatIsInNormalFormIsNotCopied) {
+TEST(NfcTest, TextInNormalFormIsNotCopied) {
   std::string buffer;
   for (const std::string text :
        {"", "plain", "naïve Zürich", "世界。你好，", "ПРИВЕТ 🙂 가나다 かな"}) {

@@ -1,4 +1,4 @@
-// The flat table of merges against std::map.
+// The flat table of merges is compared with std::map.
 #include "coordinator/text/tokenizer/pair_table.h"
 
 #include <map>
@@ -18,7 +18,7 @@ TEST(PairTableTest, FindsTheFirstMergeOfEveryPairAndNothingElse) {
     merges.push_back({id(), id(), rank, id()});
     expected.emplace(std::pair(merges.back().left, merges.back().right), merges.back());
   }
-  ASSERT_LT(expected.size(), merges.size()) << "some pairs come twice";
+  ASSERT_LT(expected.size(), merges.size()) << "some pairs must occur twice";
   const PairTable table(merges);
   for (TokenId left = 0; left < 100; ++left) {
     for (TokenId right = 0; right < 100; ++right) {
@@ -32,7 +32,7 @@ TEST(PairTableTest, FindsTheFirstMergeOfEveryPairAndNothingElse) {
   }
 }
 
-TEST(PairTableTest, WithoutMergesNothingJoins) { EXPECT_EQ(PairTable({}).Find(0, 0).rank, kNoMerge); }
+TEST(PairTableTest, AnEmptyTableFindsNothing) { EXPECT_EQ(PairTable({}).Find(0, 0).rank, kNoMerge); }
 
 }  // namespace
 }  // namespace numoe::text

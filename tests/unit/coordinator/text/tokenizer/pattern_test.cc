@@ -1,4 +1,5 @@
-// Where PCRE2 and the engines the patterns were written for (Rust, Oniguruma) would part company.
+// Patterns that PCRE2 alone would match differently from the engines for which they were written (Rust,
+// Oniguruma).
 #include "coordinator/text/tokenizer/pattern.h"
 
 #include <string>
@@ -27,9 +28,9 @@ std::string Repeat(std::string_view unit, int count) {
   return text;
 }
 
-// JIT code has 32 KiB of stack; a pattern that needs a frame for each letter runs out of it after some 4,000
+// JIT code has 32 KiB of stack; a pattern that needs a frame for each letter exhausts it after about 4,000
 // letters.
-TEST(PatternTest, LongWordsEndWhereTheyEndAndTheRestIsStillCut) {
+TEST(PatternTest, TextAfterLongWordsIsStillDivided) {
   for (const std::string_view unit : {"a", "A", "ก", "か", "가", "é"}) {
     const std::string word = Repeat(unit, 25'000);
     EXPECT_THAT(Split(kKimiPattern, word + " DON'T 12345"), ElementsAre(word, " DON'T", " ", "123", "45"))
@@ -37,13 +38,13 @@ TEST(PatternTest, LongWordsEndWhereTheyEndAndTheRestIsStillCut) {
   }
 }
 
-TEST(PatternTest, WhatOverrunsTheJitStackIsMatchedByTheInterpreter) {
+TEST(PatternTest, MatchesThatExceedTheJitStackAreRepeatedByTheInterpreter) {
   const std::string word = Repeat("a", 100'000);
   EXPECT_THAT(Split("(?:(?!b)\\p{L})+| ", word + " aab"), ElementsAre(word, " ", "aa", "b"));
 }
 
 TEST(PatternTest, WhiteSpaceIsUnicodesOwn) {
-  // U+180E is white space to PCRE2 alone.
+  // Only PCRE2 counts U+180E as white space.
   EXPECT_THAT(Split("\\s+", "a\u180eb"), ElementsAre("a\u180eb"));
   EXPECT_THAT(Split("[^\\s]+", "a\u180eb"), ElementsAre("a\u180eb"));
   EXPECT_THAT(Split("\\S+", "a\u180eb"), ElementsAre("a\u180eb"));
@@ -64,7 +65,7 @@ TEST(PatternTest, HanIsTheScriptAndIncludesCharactersNewerThanPcre2) {
   }
 }
 
-TEST(PatternTest, WordsAreCutBeforeAnUpperCaseRunsLastLetter) {
+TEST(PatternTest, WordsAreDividedBeforeTheLastLetterOfAnUpperCaseRun) {
   EXPECT_THAT(Split(kKimiPattern, "XMLHttpRequest fooBar's"),
               ElementsAre("XMLHttp", "Request", " foo", "Bar's"));
 }
@@ -78,7 +79,7 @@ TEST(PatternTest, ClassesThatPcre2WouldMisreadAreRefused) {
               HasSubstr("byte 6: found \"&&\""));
   EXPECT_THAT(Pattern::Compile("[a[bc]]").status().ToString(), HasSubstr("byte 2: found \"[\""));
   EXPECT_THAT(Pattern::Compile("(a").status().ToString(), HasSubstr("pattern at byte"));
-  // Ordinary members that only look like it.
+  // Ordinary members that only look like such classes.
   EXPECT_THAT(Split("[]&[:digit:]\\[]+", "a]&7[b"), ElementsAre("a", "]&7[", "b"));
   EXPECT_THAT(Split("a&&b", "xa&&b"), ElementsAre("x", "a&&b"));
 }

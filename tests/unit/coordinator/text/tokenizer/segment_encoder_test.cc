@@ -1,4 +1,4 @@
-// Control tokens are cut out of trusted text and of nothing else.
+// Control tokens are recognised in trusted text, and nowhere else.
 #include "coordinator/text/tokenizer/segment_encoder.h"
 
 #include "gtest/gtest.h"
@@ -6,7 +6,7 @@
 namespace numoe::text {
 namespace {
 
-// Text in quotes, control tokens by their ids.
+// Returns the text in quotes and control tokens by their ids.
 std::string CutUp(std::vector<TextSegment> segments) {
   SpecialTokens specials;
   specials.Add("<a>", {7, true});
@@ -28,19 +28,20 @@ TEST(SegmentEncoderTest, TrustedTextHasControlTokens) {
 TEST(SegmentEncoderTest, UntrustedTextHasNone) {
   EXPECT_EQ(CutUp({{"<a>", false}}), "'<a>'");
   EXPECT_EQ(CutUp({{"x", true}, {"<a>", false}, {"<a>y", true}}), "'x<a>'[7]'y'")
-      << "text goes on over the border";
+      << "text continues over the border";
 }
 
-TEST(SegmentEncoderTest, NamesSpanTrustedSegmentsAndNoOthers) {
+TEST(SegmentEncoderTest, NamesMayExtendOverTrustedSegmentsOnly) {
   EXPECT_EQ(CutUp({{"<", true}, {"a", true}, {">", true}}), "[7]");
   EXPECT_EQ(CutUp({{"<a", true}, {">", false}}), "'<a>'");
   EXPECT_EQ(CutUp({{"<", false}, {"a>", true}}), "'<a>'");
   EXPECT_EQ(CutUp({{"<a", true}, {"", false}, {">", true}}), "[7]") << "nothing is between them";
 }
 
-TEST(SegmentEncoderTest, BrokenBytesAreReplacedBeforeAnythingIsCut) {
+TEST(SegmentEncoderTest, InvalidBytesAreReplacedFirst) {
   EXPECT_EQ(CutUp({{"\xff", false}, {"<a>", true}}), "'\uFFFD'[7]");
-  EXPECT_EQ(CutUp({{"\xe4\xbd", false}, {"\xa0", false}}), "'\uFFFD\uFFFD'") << "segments share no character";
+  EXPECT_EQ(CutUp({{"\xe4\xbd", false}, {"\xa0", false}}), "'\uFFFD\uFFFD'")
+      << "a character does not extend over segments";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Control tokens in a text: leftmost, and the longest at one place.
+// The search for control tokens in a text finds the leftmost, and the longest at one place.
 #include "coordinator/text/tokenizer/special_tokens.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ TEST(SpecialTokensTest, LeftmostThenLongest) {
   specials.Add("<ab>", {2, false});
   specials.Add("b>c", {3, true});
   EXPECT_EQ(specials.Find("x<ab>c", 0)->id, 2);
-  EXPECT_EQ(specials.Find("x<ab>c", 2)->id, 3) << "from a place on";
+  EXPECT_EQ(specials.Find("x<ab>c", 2)->id, 3) << "at or after a place";
   EXPECT_EQ(specials.Find("x<ab", 0)->id, 1);
   EXPECT_EQ(specials.Find("x<", 0), std::nullopt);
   EXPECT_TRUE(specials.IsSpecial(1));
@@ -30,7 +30,7 @@ TEST(SpecialTokensTest, ANameAddedTwiceHasItsLastId) {
   EXPECT_EQ(specials.Find("<a>", 0)->id, 2);
 }
 
-TEST(SpecialTokensTest, RandomNamesAsDefined) {
+TEST(SpecialTokensTest, RandomNamesAreFoundAsDefined) {
   std::mt19937 random(1);
   const auto text = [&](size_t most) {
     std::string out;

@@ -1,4 +1,4 @@
-// Vocabularies of ranks: what is refused, and the published one.
+// Vocabularies of ranks: invalid ones, and the published one.
 #include "coordinator/text/tokenizer/tiktoken_tokenizer.h"
 
 #include <filesystem>
@@ -46,7 +46,7 @@ TEST(TiktokenTokenizerTest, AVocabularyWithoutItsControlTokensIsRefused) {
 TEST(PublishedKimiVocabularyTest, GoldenVectors) {
   if (!std::filesystem::exists(kPublishedKimi / "tiktoken.model")) {
     GTEST_SKIP() << "the published Kimi vocabulary is not in " << kPublishedKimi
-                 << "; own vocabulary covers the same rules";
+                 << "; the repository's own vocabulary covers the same rules";
   }
   const auto loaded = Tokenizer::Load(kPublishedKimi);
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -77,7 +77,7 @@ TEST(TiktokenTokenizerTest, RanksAreReadInOrder) {
   EXPECT_FALSE(ParseRanks("IQ== x\n", "f").ok());
 }
 
-// All bytes, and what they are merged to.
+// Returns ranks for all bytes, followed by `merged`.
 std::vector<std::string> BytesAnd(std::vector<std::string> merged) {
   std::vector<std::string> ranks;
   for (int b = 0; b < 256; ++b) ranks.emplace_back(1, static_cast<char>(b));
@@ -85,7 +85,7 @@ std::vector<std::string> BytesAnd(std::vector<std::string> merged) {
   return ranks;
 }
 
-TEST(TiktokenTokenizerTest, APieceThatIsATokenIsThatOneOthersAreMergedByRank) {
+TEST(TiktokenTokenizerTest, APieceThatIsATokenIsNotMergedAndOthersAreMergedByRank) {
   const auto tokenizer =
       MakeTiktoken(BytesAnd({"ab", "bc", "abcd"}), {.added_tokens = {{"<x>", {300, true}}}}, "f");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();

@@ -1,4 +1,4 @@
-// The flat table against std::map, with tokens of every length around the eight bytes of a key.
+// The flat table is compared with std::map, for tokens of every length around the eight bytes of a key.
 #include "coordinator/text/tokenizer/token_table.h"
 
 #include <map>
@@ -11,12 +11,12 @@ namespace {
 
 std::string RandomBytes(std::mt19937& random) {
   std::string bytes;
-  // Few different bytes, the zero among them, so that many share beginnings, ends and keys.
+  // Few different bytes, including zero, so that many tokens share beginnings, ends and keys.
   for (size_t n = 1 + random() % 20; n > 0; --n) bytes += static_cast<char>(random() % 3);
   return bytes;
 }
 
-TEST(TokenTableTest, FindsWhatWasAddedAndNothingElse) {
+TEST(TokenTableTest, FindsAddedTokensAndNothingElse) {
   std::mt19937 random(1);
   TokenTable table(5000);
   std::map<std::string, TokenId> expected;

@@ -1,4 +1,4 @@
-// Control tokens and roles, as tokenizer_config.json says them.
+// Control tokens and roles in tokenizer_config.json.
 #include "coordinator/text/tokenizer/tokenizer_config.h"
 
 #include <filesystem>
@@ -61,7 +61,7 @@ TEST(TokenizerConfigTest, ErrorsNameTheFileAndTheEntry) {
         << entry;
 }
 
-TEST(TokenizerConfigTest, AFileThatIsAbsentIsEmpty) {
+TEST(TokenizerConfigTest, TheConfigOfAnAbsentFileIsEmpty) {
   const std::filesystem::path folder = std::filesystem::path(::testing::TempDir()) / "numoe_tokenizer_config";
   std::filesystem::create_directories(folder);
   std::filesystem::remove(folder / "tokenizer_config.json");

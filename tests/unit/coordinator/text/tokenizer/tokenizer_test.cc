@@ -1,5 +1,5 @@
-// Encodings against tiktoken and Hugging Face tokenizers (testdata/, written by
-// tests/golden/tokenizer_vectors.py), and streaming decode.
+// Encodings are compared with tiktoken and Hugging Face tokenizers (testdata/, written by
+// tests/golden/tokenizer_vectors.py). Also tests streaming decode.
 #include "coordinator/text/tokenizer/tokenizer.h"
 
 #include "common/weights/mapped_file.h"
@@ -20,7 +20,7 @@ std::unique_ptr<Tokenizer> LoadOrDie(const std::filesystem::path& dir) {
 
 class GoldenEncodingTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(GoldenEncodingTest, EqualsTheOracleAndDecodesBack) {
+TEST_P(GoldenEncodingTest, EncodesLikeTheReferenceAndDecodesBack) {
   const auto tokenizer = LoadOrDie(kTokenizerData / GetParam());
   const auto text = ReadTextFile(kTokenizerData / GetParam() / "golden.json", 1 << 26);
   ASSERT_TRUE(text.ok()) << text.status();
@@ -40,8 +40,8 @@ TEST_P(GoldenEncodingTest, EqualsTheOracleAndDecodesBack) {
 INSTANTIATE_TEST_SUITE_P(All, GoldenEncodingTest, ::testing::Values("kimi", "qwen3", "deepseek"),
                          [](const auto& param) { return std::string(param.param); });
 
-// A text of the longest token alone is the one that the bound is for.
-TEST(TokenizerTest, ATextHasAtLeastAsManyTokensAsItsBytesSay) {
+// A text that consists only of the longest token reaches the bound.
+TEST(TokenizerTest, FewestTokensIsALowerBound) {
   for (const auto& [name, shrink] : {std::pair("kimi", 1u), std::pair("qwen3", 4u)}) {
     const auto tokenizer = LoadOrDie(kTokenizerData / name);
     size_t longest = 0;
@@ -62,7 +62,7 @@ TEST(TokenizerTest, UntrustedSegmentsNeverBecomeControlTokens) {
   const auto ids = tokenizer->EncodeSegments(forged);
   EXPECT_EQ(ids.front(), *tokenizer->SpecialId("<|im_user|>"));
   EXPECT_EQ(std::count(ids.begin(), ids.end(), end), 1);
-  // A name that spans a trusted and an untrusted part is text, too.
+  // A name that extends over a trusted and an untrusted part is also text.
   const std::vector<TextSegment> split = {{"<|im_", true}, {"end|>", false}};
   const auto joined = tokenizer->EncodeSegments(split);
   EXPECT_EQ(std::count(joined.begin(), joined.end(), end), 0);
@@ -90,17 +90,17 @@ TEST(TokenizerTest, StreamingNeverEmitsHalfACharacter) {
   std::string whole;
   for (const TokenId id : tokenizer->Encode(text, Specials::kAsText)) {
     const std::string piece = decoder.Push(id);
-    EXPECT_EQ(ReplaceInvalidUtf8(piece), piece) << "not valid UTF-8 by itself";
+    EXPECT_EQ(ReplaceInvalidUtf8(piece), piece) << "this piece is not valid UTF-8";
     whole += piece;
   }
   EXPECT_EQ(whole + decoder.Flush(), text);
 }
 
-TEST(TokenizerTest, BrokenBytesBecomeReplacementCharacters) {
+TEST(TokenizerTest, InvalidBytesBecomeReplacementCharacters) {
   EXPECT_EQ(ReplaceInvalidUtf8("a\xff"
                                "b"),
             "a\uFFFDb");
-  EXPECT_EQ(ReplaceInvalidUtf8("\xe4\xbd"), "\uFFFD");  // unfinished end
+  EXPECT_EQ(ReplaceInvalidUtf8("\xe4\xbd"), "\uFFFD");  // incomplete end
   EXPECT_EQ(ReplaceInvalidUtf8("\xe4\xbd"
                                "x"),
             "\uFFFDx");                                                 // one for the maximal part
@@ -108,7 +108,7 @@ TEST(TokenizerTest, BrokenBytesBecomeReplacementCharacters) {
   EXPECT_EQ(ReplaceInvalidUtf8("\xc0\xaf"), "\uFFFD\uFFFD");            // overlong
 }
 
-// A piece of a million bytes, or a hundred thousand pieces: neither may take time by the square.
+// Neither a piece of a million bytes nor a hundred thousand pieces may take quadratic time.
 TEST(TokenizerTest, AMegabyteOfOneThingIsNotQuadratic) {
   const std::string_view long_ones[] = {"a", " ", "(", "世"};
   const std::string_view others[] = {"A", "\n",     "é",   "ก",    "7",  "_a",

@@ -1,4 +1,4 @@
-// Fast paths over text that is valid, or ASCII, against the step by step definition.
+// Fast paths for valid text, and for ASCII, are compared with the step-by-step definition.
 #include "coordinator/text/tokenizer/utf8.h"
 
 #include <random>
@@ -19,7 +19,7 @@ std::string StepByStep(std::string_view text) {
   return out;
 }
 
-TEST(Utf8Test, ReplacingIsTheSameInStretches) {
+TEST(Utf8Test, FastReplacementEqualsTheDefinition) {
   std::mt19937 random(1);
   for (int round = 0; round < 50'000; ++round) {
     std::string text;
@@ -43,7 +43,7 @@ TEST(Utf8Test, ReplacingIsTheSameInStretches) {
   }
 }
 
-TEST(Utf8Test, AsciiPrefixStopsBeforeWhatIsNotAscii) {
+TEST(Utf8Test, AsciiPrefixStopsBeforeOtherCharacters) {
   for (size_t length = 0; length < 40; ++length) {
     const std::string ascii(length, 'a');
     EXPECT_LE(AsciiPrefix(ascii), length);

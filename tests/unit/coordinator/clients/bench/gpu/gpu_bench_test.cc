@@ -1,5 +1,5 @@
-// The GPU's benchmark on small sizes: every part of it runs to its end on the twin of a GPU, with a worker in
-// a process of its own, and reports what it says it does. How fast is nobody's business here.
+// The GPU's benchmark with small sizes: every part runs to its end on the twin of a GPU, with a worker in its
+// own process, and reports its results. These tests do not judge the speed.
 #include "coordinator/clients/bench/gpu/gpu_bench.h"
 
 #include <unistd.h>
@@ -33,8 +33,8 @@ ModelConfig SmallConfig() {
   return config;
 }
 
-// First: who forks a worker has no threads yet, and sessions with workers make some.
-TEST(BenchWorkerTest, SaysWhyItDidNotStart) {
+// These tests come first: a worker is forked before there are threads, and sessions with workers start some.
+TEST(BenchWorkerTest, ReportsWhyItDidNotStart) {
   const auto worker = BenchWorker::Start(
       {.socket = "/does/not/exist/socket", .hidden = 64, .experts = 8, .experts_per_token = 2});
   ASSERT_FALSE(worker.ok());
@@ -71,7 +71,7 @@ class GpuBenchTest : public ::testing::Test {
     EXPECT_TRUE(context.ok()) << context.status();
     return *std::move(context);
   }
-  // Every figure is a number that was measured; lines by their identities.
+  // Every result is a measured number; lines are found by what identifies them.
   void ExpectFigures(const std::vector<std::string>& figures) {
     for (const auto& line : lines_) {
       EXPECT_TRUE(line.at("gpu").is_string()) << line;
@@ -112,7 +112,7 @@ TEST_F(GpuBenchTest, ReadsEveryWordOnce) {
   }
 }
 
-TEST_F(GpuBenchTest, WhatIsTakenForGrantedOfTheDriver) {
+TEST_F(GpuBenchTest, ChecksOfTheDriver) {
   const auto runtime = NewTestRuntime();
   const absl::Status status = BenchDriver(*runtime, {.pinned_bytes = size_t{2} << 20}, report_);
   for (const auto& line : lines_) EXPECT_TRUE(line.at("ok").get<bool>()) << line;
@@ -214,7 +214,8 @@ TEST_F(GpuBenchTest, StepOfAWholeModelAsAGraph) {
   ASSERT_TRUE(status.ok()) << status;
   ASSERT_EQ(lines_.size(), 1u);
   ExpectFigures({"graph_ms", "wall_ms", "weight_gb", "bound_ms", "times_bound"});
-  // By hand: attention of three layers, one dense layer, two shared experts and gates in fp32, the head.
+  // Computed by hand: attention of three layers, one dense layer, two shared experts and gates in fp32, the
+  // head.
   const int attention = 64 * 32 + 32 * 2 * 48 + 64 * (64 + 16) + 2 * 64 * (32 + 32) + 2 * 32 * 64;
   const int values = 3 * attention + 3 * 64 * 96 + 2 * 3 * 64 * 64 + 64 * 96;
   EXPECT_NEAR(lines_[0]["weight_gb"].get<double>() * 1e9, values * 2 + 2 * 64 * 8 * 4, 1);

@@ -11,7 +11,7 @@
 namespace numoe::execution {
 namespace {
 
-// A step of (position of the first token, tokens) for each sequence.
+// Returns a step with (position of the first token, tokens) for each sequence.
 StepLayout Layout(const std::vector<std::pair<int, int>>& sequences) {
   StepLayout layout;
   for (size_t s = 0; s < sequences.size(); ++s) {
@@ -28,7 +28,7 @@ void ExpectCovered(const StepLayout& layout, const AttendShape& shape, const Att
   std::map<std::tuple<int, int, int>, int> done;    // token, head, part
   std::map<std::pair<int, int>, int> last_part;     // token, head: parts of one task are in order
   std::set<int64_t> scattered;                      // rows
-  std::map<std::tuple<int, int, int>, int64_t> at;  // where a scattered part lies
+  std::map<std::tuple<int, int, int>, int64_t> at;  // the row of a scattered part
   for (const AttendTask& task : plan.tasks) {
     ASSERT_LT(task.token_begin, task.token_end);
     ASSERT_EQ(layout.sequences[static_cast<size_t>(task.token_begin)],
@@ -50,7 +50,7 @@ void ExpectCovered(const StepLayout& layout, const AttendShape& shape, const Att
         if (task.scattered_parts == 0) {
           EXPECT_EQ(task.part_begin, 0);
           EXPECT_TRUE(last_part.emplace(std::pair{t, h}, task.part_end).second)
-              << "a row that joins as it goes has two owners";
+              << "a row that is not scattered has two owners";
         }
       }
     }
@@ -69,13 +69,13 @@ void ExpectCovered(const StepLayout& layout, const AttendShape& shape, const Att
     for (int h = 0; h < shape.heads; ++h) {
       for (int part = 0; part < join.parts; ++part) {
         const auto found = at.find({join.token, h, part});
-        ASSERT_NE(found, at.end()) << "joins a part that no task did";
+        ASSERT_NE(found, at.end()) << "joins a part that no task computes";
         EXPECT_EQ(found->second, join.scattered + int64_t{h} * join.parts + part);
         at.erase(found);
       }
     }
   }
-  EXPECT_TRUE(at.empty()) << "scattered parts that nobody joins";
+  EXPECT_TRUE(at.empty()) << "scattered parts that no join adds";
 }
 
 TEST(AttendPlanTest, CoversEveryPartOnceForAnyBatch) {
@@ -117,11 +117,11 @@ TEST(AttendPlanTest, LongPromptsAreNotScattered) {
   EXPECT_EQ(plan.scattered_rows, 0);
   EXPECT_TRUE(plan.joins.empty());
   for (size_t i = 1; i < plan.tasks.size(); ++i) {
-    EXPECT_LE(plan.tasks[i].token_end, plan.tasks[i - 1].token_begin) << "the longest come first";
+    EXPECT_LE(plan.tasks[i].token_end, plan.tasks[i - 1].token_begin) << "the longest must be first";
   }
 }
 
-TEST(AttendPlanTest, SaysWhatItPlans) {
+TEST(AttendPlanTest, DescribesThePlan) {
   const StepLayout layout = Layout({{600, 1}});
   const AttendPlan plan = PlanAttend(layout, FindRuns(layout), {.heads = 2, .kv_heads = 1, .threads = 2});
   EXPECT_EQ(Describe(plan),

@@ -1,10 +1,10 @@
-// Attention over the paged cache against double precision, for every instruction set and precision that runs
-// here, and bit for bit the same however the batch and the threads cut it.
+// Compares attention over the paged cache with double precision, for every instruction set and precision that
+// this machine supports, and checks that its bits do not depend on how the batch and the threads divide it.
 //
 // Tolerance. Rounding a query or a weight to BF16 moves it by 2^-8 of itself at most: a score of magnitude S
 // (the sum of |q k|, scaled) by 2^-8 S, so the weights by a factor of up to exp(2^-8 S) and the result by
-// 2 * (exp(2^-8 S) - 1 + 2^-8) * the largest value. In fp32 2^-20 stands for 2^-8 (sums of 128 products).
-// Against what an FP8 cache holds the same goes: reading it adds nothing.
+// 2 * (exp(2^-8 S) - 1 + 2^-8) * the largest value. In fp32, 2^-20 replaces 2^-8 (sums of 128 products). With
+// an FP8 cache the same holds relative to the values in the cache: reading them adds no error.
 #include "coordinator/execution/device/cpu/cpu_attention.h"
 
 #include <cmath>
@@ -31,14 +31,14 @@ struct Shape {
 constexpr Shape kGqa = {8, 2, 64, 64, false};
 constexpr Shape kMla = {20, 1, 72, 48, true};
 constexpr Shape kOdd = {3, 3, 24, 40, false};
-// Rows of the size of a group, of two and a half, and of less than a register.
+// Row lengths of one group, of two and a half groups, and of less than a register.
 constexpr Shape kGqaFp8 = {8, 2, 128, 128, false, CacheType::kFp8};
 constexpr Shape kMlaFp8 = {20, 1, 344, 320, true, CacheType::kFp8};
 constexpr Shape kOddFp8 = {3, 3, 24, 40, false, CacheType::kFp8};
 constexpr int kBlockTokens = 16;
 constexpr int kLayer = 1;  // of the cache
 
-// Sequences with full caches, in blocks without order, and queries for all their positions.
+// Sequences with full caches, whose blocks are in random order, and queries for all their positions.
 class World {
  public:
   World(const Shape& shape, const std::vector<int>& contexts) : shape_(shape), contexts_(contexts) {
@@ -62,7 +62,7 @@ class World {
       }
     }
     for (int s = 0; s < static_cast<int>(contexts.size()); ++s) alone_.push_back(Layout({{s, 0, 1}}));
-    // What lies behind a sequence's end is not a number: nobody may let it into a result.
+    // Rows after a sequence's end are NaN, so that a result would show if they were read.
     std::memset(cache_.bytes().data(), 0xff, cache_.bytes().size());
     for (size_t s = 0; s < contexts.size(); ++s) {
       for (int p = 0; p < contexts[s]; ++p) {
@@ -123,7 +123,7 @@ class World {
     return out;
   }
 
-  // One token's head in double precision, and how far rounding by `unit` may move it.
+  // Returns the result of one token's head in double precision, and how far rounding by `unit` may change it.
   std::pair<std::vector<double>, double> Reference(int sequence, int position, int head, double unit) {
     const int kv_head = head / (shape_.heads / shape_.kv_heads);
     const float* query = &queries_[static_cast<size_t>(sequence)]
@@ -161,7 +161,8 @@ class World {
     auto* plain = reinterpret_cast<uint16_t*>(row.values + form.coded);
     for (size_t i = static_cast<size_t>(form.coded); i < values.size(); ++i) *plain++ = EncodeBf16(values[i]);
   }
-  // [positions, width] what the cache holds of a sequence's keys or values; decoded once.
+  // Returns the decoded keys or values of a sequence in the cache, [positions, width]; decodes them only
+  // once.
   const std::vector<double>& Rows(int sequence, int head, bool values) {
     std::vector<double>& rows = rows_[{sequence, head, values}];
     if (!rows.empty()) return rows;
@@ -186,7 +187,7 @@ class World {
   const std::vector<int> contexts_;
   int blocks_max_ = 0;
   std::vector<KvBlockId> tables_;
-  std::vector<StepLayout> alone_;  // of each sequence
+  std::vector<StepLayout> alone_;  // a layout for each sequence
   CacheMemory cache_;
   std::mt19937 random_{11};
   std::normal_distribution<float> normal_;
@@ -229,13 +230,14 @@ TEST_P(CpuAttentionTest, AgreesWithDoublePrecision) {
 
 TEST_P(CpuAttentionTest, ARowsBitsDependOnNothingAroundIt) {
   if (GetParam().precision == Precision::kFast)
-    GTEST_SKIP() << "what is promised for exact activations (bf16, fp32) says nothing of faster ones";
+    GTEST_SKIP() << "only exact activations (bf16, fp32) promise this";
   for (const Shape& shape : {kGqa, kMla, kGqaFp8, kMlaFp8}) {
     World world(shape, {1100, 600});
     const size_t row = static_cast<size_t>(shape.heads * shape.value_width);
-    // A long prompt in one step, joined as it goes ...
+    // A long prompt in one step, whose parts are not scattered, must give the same bits as ...
     const std::vector<float> whole = world.Attend(GetParam().isa, GetParam().precision, 1, {{0, 0, 1100}});
-    // ... single tokens and pieces of it, whose parts are scattered over many threads, beside another.
+    // ... single tokens and pieces of it, whose parts are scattered over many threads, together with another
+    // sequence.
     for (const auto& [begin, end] : {std::pair{1099, 1100}, {511, 512}, {512, 513}, {1020, 1030}, {0, 3}}) {
       for (const int threads : {1, 5}) {
         const std::vector<float> piece =

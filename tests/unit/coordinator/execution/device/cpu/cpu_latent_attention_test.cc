@@ -1,10 +1,11 @@
-// Latent attention in both its forms, and mixed in one step, against the plain formula in double precision.
+// Compares latent attention in both forms, and mixed in one step, with the plain formula in double precision.
 //
-// Tolerance. A product with inputs rounded to BF16 errs by 2^-8 of the sum of magnitudes at most; scores go
-// through two of them one after another, values too. Each is a sum of many rounded terms of either sign, so
-// that what is seen is far below that bound: the test asks for a mean error of 1 % of the mean magnitude in
-// BF16 and of 1e-5 in fp32. An FP8 cache is held against what it holds in the same way, and against what was
-// written with 4 %: a code is off by 2^-4 of itself at most, 2 % on average, in scores and in values.
+// Tolerance. The error of a product with inputs rounded to BF16 is at most 2^-8 of the sum of magnitudes;
+// scores are the result of two such products, and so are values. Each is a sum of many rounded terms of
+// either sign, so the real error is far below that bound: the test requires a mean error of at most 1 % of
+// the mean magnitude in BF16, and of 1e-5 in fp32. With an FP8 cache the same holds relative to the values in
+// the cache, and 4 % relative to the values that were written: a code is off by at most 2^-4 of itself, 2 %
+// on average, in scores and in values.
 #include <cmath>
 #include <random>
 
@@ -92,14 +93,14 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
       for (int b = 0; b < layout_.blocks_per_sequence_max; ++b)
         layout_.block_tables.push_back(b * kSequences + pieces[i].sequence);
       for (int p = pieces[i].begin; p < pieces[i].end; ++p) {
-        layout_.tokens.push_back(pieces[i].sequence * kContext + p);  // row of the tables
+        layout_.tokens.push_back(pieces[i].sequence * kContext + p);  // row of the test's tables
         layout_.positions.push_back(p);
         layout_.sequences.push_back(static_cast<int32_t>(i));
       }
     }
     step_ = device_->Begin(layout_);
   }
-  // The step's rows of `table` [sequences * positions, cols] into a tensor.
+  // Writes the step's rows of `table` [sequences * positions, cols] to a tensor.
   void Put(const std::vector<float>& table, int cols, Tensor tensor) {
     const MatrixView view{.format = MatrixFormat::kF32,
                           .rows = static_cast<int64_t>(table.size()) / cols,
@@ -116,7 +117,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
     return {out->logits.begin(), out->logits.end()};
   }
 
-  // What the cache keeps of the written rows.
+  // Returns the written rows as the cache holds them.
   std::vector<float> Held() const {
     if (GetParam().cache == CacheType::kBf16) return cache_;
     std::vector<float> held = cache_;
@@ -129,7 +130,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
     return held;
   }
 
-  // The formula of LatentAttendArgs for one token's head, over such a cache.
+  // Computes the formula of LatentAttendArgs for one token's head, over such a cache.
   std::vector<double> Reference(const std::vector<float>& cache, int row, int position, int head) const {
     const float* query = &queries_[static_cast<size_t>((row * kHeads + head) * (kNope + kRope))];
     const auto latent = static_cast<size_t>(latent_);
@@ -181,7 +182,7 @@ class LatentTest : public ::testing::TestWithParam<LatentCase> {
       }
     }
     EXPECT_LE(error, tolerance * magnitude);
-    EXPECT_LE(worst, 100 * tolerance) << "somewhere far off";
+    EXPECT_LE(worst, 100 * tolerance) << "a single value is far off";
   }
 
   const int latent_ = GetParam().cache == CacheType::kFp8 ? 192 : 96;
@@ -210,10 +211,9 @@ TEST_P(LatentTest, PromptsAndDecodingInOneStepAgreeWithTheFormula) {
   ExpectReference(out);
 }
 
-// With fp32 activations a token's bits are those it has when it comes alone.
+// With fp32 activations a token has the same bits as when it is computed alone.
 TEST_P(LatentTest, ExactStepsDoNotDependOnTheBatch) {
-  if (GetParam().precision != Precision::kFloat)
-    GTEST_SKIP() << "what is promised for exact activations (fp32) says nothing of rounded ones";
+  if (GetParam().precision != Precision::kFloat) GTEST_SKIP() << "only exact activations (fp32) promise this";
   const std::vector<float> whole = Attend({{1, 0, 600}});
   const std::vector<float> part = Attend({{0, 3, 4}, {1, 590, 600}});
   constexpr size_t kRow = kHeads * kValue;

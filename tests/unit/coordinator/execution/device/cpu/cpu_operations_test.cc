@@ -1,8 +1,9 @@
-// The CPU device's operations against double precision, for every instruction set and precision that runs
-// here, for one token and for many.
+// Compares the CPU device's operations with double precision, for every instruction set and precision that
+// this machine supports, for one token and for many.
 //
-// Tolerance of a product, with S the sum of |w x|: BF16 rounding moves an input by 2^-8 of itself at most, so
-// 2^-8 S; fp32 sums of n products err by (n + 2) 2^-24 S. Other operations are a few fp32 roundings.
+// The tolerance of a product, where S is the sum of |w x|: BF16 rounding changes an input by at most 2^-8 of
+// itself, so 2^-8 S; the error of fp32 sums of n products is (n + 2) 2^-24 S. Other operations are a few fp32
+// roundings.
 #include "coordinator/execution/device/cpu/cpu_operations.h"
 
 #include <cmath>
@@ -42,7 +43,7 @@ class CpuOperationsTest : public ::testing::TestWithParam<CpuOperationsCase> {
     step_ = device_->Begin(layout_);
   }
 
-  // A tensor with random values. The device has no way to write one from outside but the embedding.
+  // Returns a tensor with random values, which only an embedding can write from outside the device.
   Tensor RandomTensor(int cols) {
     std::vector<float> table = RandomFloats(static_cast<size_t>(5 * cols), random_);
     const MatrixView view{.format = MatrixFormat::kF32,
@@ -54,7 +55,7 @@ class CpuOperationsTest : public ::testing::TestWithParam<CpuOperationsCase> {
     step_->ops().Embed(step_->all(), *device_->store().LoadEmbedding(view), tensor);
     return tensor;
   }
-  // [tokens, cols] of the step.
+  // Returns the step's rows [tokens, cols] of a tensor.
   std::vector<float> Read(Tensor tensor) { return Read(step_->all(), tensor); }
   std::vector<float> Read(Rows rows, Tensor tensor) {
     const auto output = step_->ReadLogits(rows, tensor);
@@ -65,7 +66,7 @@ class CpuOperationsTest : public ::testing::TestWithParam<CpuOperationsCase> {
     EXPECT_TRUE(matrix.ok()) << matrix.status();
     return *matrix;
   }
-  // Weights, and S of the tolerance.
+  // Returns the product of a row of weights with x, and S of the tolerance.
   static std::pair<double, double> Dot(const std::vector<float>& weights, int row, const float* x, int cols) {
     double sum = 0, magnitude = 0;
     for (int k = 0; k < cols; ++k) {
@@ -94,8 +95,8 @@ TEST_P(CpuOperationsTest, LinearServesSeveralMatricesAtOnce) {
   const Stored stored[3] = {RandomStored(WeightFormat::kBf16, 200, kCols, random_),
                             RandomStored(WeightFormat::kFp8, 128, kCols, random_),
                             RandomStored(WeightFormat::kBf16, 40, kCols, random_)};
-  const Tensor wide = RandomTensor(250);   // first matrix from channel 30 on; what is beside stays
-  const Tensor added = RandomTensor(128);  // second matrix is added
+  const Tensor wide = RandomTensor(250);   // the first matrix writes channels 30 and later; the others stay
+  const Tensor added = RandomTensor(128);  // the second matrix is added to it
   const Tensor own = device_->store().NewTensor(40);
   const std::vector<float> x = Read(in), wide_before = Read(wide), added_before = Read(added);
   step_->ops().Linear(step_->all(), in,
@@ -119,14 +120,14 @@ TEST_P(CpuOperationsTest, LinearServesSeveralMatricesAtOnce) {
     for (int i = 0; i < 250; ++i) {
       if (i >= 30 && i < 230) continue;
       const size_t at = static_cast<size_t>(t * 250 + i);
-      ASSERT_EQ(out[0][at], wide_before[at]) << "channel " << i << " belongs to nobody";
+      ASSERT_EQ(out[0][at], wide_before[at]) << "channel " << i << " belongs to no matrix";
     }
   }
 }
 
-// With int8 a weight is off by up to its group's largest magnitude / 254, and where the kernels take INT8
-// inputs an input by its own group's.
-TEST_P(CpuOperationsTest, DenseMatricesTakeTheFormatAskedFor) {
+// With int8 a weight is off by up to its group's largest magnitude / 254, and if the kernels use INT8 inputs,
+// so is an input relative to its own group.
+TEST_P(CpuOperationsTest, DenseMatricesHaveTheRequestedFormat) {
   auto device = CpuDevice::Create({.step_tokens_max = GetParam().tokens,
                                    .cpus = {0, 0},
                                    .isa = GetParam().isa,
@@ -212,7 +213,7 @@ TEST_P(CpuOperationsTest, RmsNormWorksOnWindows) {
   }
 }
 
-TEST_P(CpuOperationsTest, RopeTurnsPairsByThePositionsAngle) {
+TEST_P(CpuOperationsTest, RopeRotatesPairsByThePositionsAngle) {
   for (const RopeLayout layout : {RopeLayout::kInterleaved, RopeLayout::kHalf}) {
     for (const int pairs : {4, 32, 40}) {
       const Tensor in = RandomTensor(2 * 2 * pairs);
@@ -240,7 +241,7 @@ TEST_P(CpuOperationsTest, RopeTurnsPairsByThePositionsAngle) {
   }
 }
 
-// Whatever the precision of the rest, and whether or not the gate's weights are BF16.
+// The gate is exact regardless of the precision of the rest, and whether or not its weights are BF16.
 TEST_P(CpuOperationsTest, TheGateIsExactToFp32) {
   constexpr int kExperts = 50, kCols = 256;
   const Tensor in = RandomTensor(kCols);
@@ -252,7 +253,7 @@ TEST_P(CpuOperationsTest, TheGateIsExactToFp32) {
     for (float& w : weights) w *= 0.125f;
     const Gate gate = device_->store().LoadGate(weights, {}, kExperts);
     const RouteTable routes =
-        device_->store().NewRouteTable(kExperts);  // all of them, so that every weight shows
+        device_->store().NewRouteTable(kExperts);  // all experts, so that every weight is visible
     struct Backend : ExpertBackend {
       absl::Status Start(const LayerCallView& c) override {
         call = c;

@@ -1,4 +1,4 @@
-// Which form of latent attention is chosen, and that neighbours share a product.
+// Tests which form of latent attention is chosen, and that adjacent runs share a product.
 #include "coordinator/execution/device/cpu/latent_plan.h"
 
 #include "gtest/gtest.h"
@@ -25,8 +25,8 @@ TEST(LatentPlanTest, DecodingIsAbsorbedAndPromptsAreExpanded) {
   }
   EXPECT_TRUE(PlanFor(0, 512).absorbed.tasks.empty());
   EXPECT_FALSE(PlanFor(0, 512).expanded.tasks.empty());
-  // Deep in a context: (nope + value) * latent / (2 latent - nope - value) = 171 tokens pay for its
-  // expansion.
+  // With a long context, expansion needs fewer operations for more than (nope + value) * latent / (2 latent -
+  // nope - value) = 171 tokens.
   EXPECT_TRUE(PlanFor(100000, 160).expanded.tasks.empty());
   EXPECT_TRUE(PlanFor(100000, 180).absorbed.tasks.empty());
 }
@@ -37,7 +37,7 @@ TEST(LatentPlanTest, ExactStepsAreAbsorbed) {
   EXPECT_TRUE(PlanFor(0, 512, shape).expanded.tasks.empty());
 }
 
-TEST(LatentPlanTest, NeighboursAreAbsorbedTogether) {
+TEST(LatentPlanTest, AdjacentRunsAreAbsorbedTogether) {
   StepLayout layout;
   const auto add = [&](int sequence, int position, int tokens) {
     for (int t = 0; t < tokens; ++t) {

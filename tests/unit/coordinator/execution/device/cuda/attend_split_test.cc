@@ -1,5 +1,5 @@
-// The split of a step into decode rows and prefill runs: every row is in exactly one of them, runs are
-// consecutive positions of one sequence, and as long as they can be.
+// Tests the division of a step into decode rows and prefill runs: every row is in exactly one of them, runs
+// are consecutive positions of one sequence, and as long as possible.
 #include "coordinator/execution/device/cuda/attend_split.h"
 
 #include "gtest/gtest.h"
@@ -36,7 +36,7 @@ TEST(AttendSplitTest, AGapOrAnotherSequenceEndsARun) {
   EXPECT_EQ(split.decode_positions, std::vector<int32_t>(6, -1));
 }
 
-// Rows of a half are counted from its first; a run that is cut goes on where it was.
+// Rows of a half are counted from its first row; a run that is divided keeps its positions.
 TEST(AttendSplitTest, RunsOfAHalf) {
   const std::vector<PrefillRun> runs = {{.row = 1, .rows = 4, .sequence = 2, .position = 30},
                                         {.row = 6, .rows = 2, .sequence = 5, .position = 0}};
@@ -56,7 +56,7 @@ TEST(AttendSplitTest, RunsOfAHalf) {
   EXPECT_TRUE(RunsIn(runs, {5, 6}).empty());
 }
 
-TEST(AttendSplitTest, NothingIsPrefillWhereNothingMayBe) {
+TEST(AttendSplitTest, NoRunIsPrefillIfNoneIsAllowed) {
   const StepLayout layout = Layout({{0, 0}, {0, 1}});
   const AttendSplit split = SplitStep(layout, [](const PrefillRun&) { return false; });
   EXPECT_TRUE(split.runs.empty());

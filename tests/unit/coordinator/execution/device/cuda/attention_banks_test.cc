@@ -1,5 +1,5 @@
-// No load of matrix rows from shared memory meets a bank conflict, in any attention kernel and at any width.
-// Of the host twin only, which counts them.
+// No load of matrix rows from shared memory has a bank conflict, in any attention kernel and at any width.
+// Runs only on the host's execution model, which counts conflicts.
 #include <string>
 
 #include "coordinator/execution/device/cuda/kernels/attention_grouped.h"
@@ -11,11 +11,11 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// Loads that `run` makes, all of them without a conflict.
+// Expects that `run` loads matrix rows, all of them without a conflict.
 template <typename Run>
 void ExpectNoConflicts(const std::string& what, const Run& run) {
   const auto count = CountBankConflicts(run);
-  if (!count) GTEST_SKIP() << "a device does not say";
+  if (!count) GTEST_SKIP() << "a device does not report bank conflicts";
   EXPECT_GT(count->loads, 0u) << what;
   EXPECT_EQ(count->conflicts, 0u) << what;
 }

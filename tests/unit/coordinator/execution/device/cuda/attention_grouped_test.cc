@@ -1,4 +1,5 @@
-// GQA decode against a double-precision reference, under all schedules of the host twin.
+// Compares GQA decode with a reference in double precision, under all schedules of the host's execution
+// model.
 #include "coordinator/execution/device/cuda/kernels/attention_grouped.h"
 
 #include <cmath>
@@ -111,7 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{.name = "Exact", .width = 32, .heads = 4, .exact = true}),
     [](const auto& shape) { return std::string(shape.param.name); });
 
-TEST(GroupedDecodeExactTest, RowDoesNotHangOnItsBatch) {
+TEST(GroupedDecodeExactTest, RowDoesNotDependOnItsBatch) {
   std::mt19937 random(32);
   Case c{.name = "", .width = 64, .exact = true};
   PagedCache cache(CacheShape(c), kLengths, random);

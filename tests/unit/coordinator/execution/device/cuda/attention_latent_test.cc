@@ -1,4 +1,5 @@
-// Absorbed MLA decode against a double-precision reference, under all schedules of the host twin.
+// Compares absorbed MLA decode with a reference in double precision, under all schedules of the host's
+// execution model.
 #include "coordinator/execution/device/cuda/kernels/attention_latent.h"
 
 #include <cmath>
@@ -100,7 +101,7 @@ TEST_P(LatentDecodeTest, MatchesDoublePrecision) {
       c.step.positions.size() * static_cast<size_t>(c.heads * (c.widths.latent + c.widths.rope));
   const std::vector<Bf16> query = RoundAll(ScaledFloats(values, 1.0f, random));
   const DeviceBuffer<Bf16> query_device(query);
-  const float scale = 2.0f / std::sqrt(static_cast<float>(c.widths.latent));  // scores of some spread
+  const float scale = 2.0f / std::sqrt(static_cast<float>(c.widths.latent));  // so that scores differ enough
   std::vector<Bf16> first;
   RunUnderAllSchedules([&] {
     const std::vector<Bf16> out = DecodeLatent(c, cache, query_device, scale);
@@ -177,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
                                      .exact = true}),
     [](const auto& shape) { return std::string(shape.param.name); });
 
-TEST(LatentDecodeExactTest, RowDoesNotHangOnItsBatch) {
+TEST(LatentDecodeExactTest, RowDoesNotDependOnItsBatch) {
   std::mt19937 random(11);
   LatentDecodeCase alone{.name = "",
                          .widths = {64, 16},
@@ -196,7 +197,7 @@ TEST(LatentDecodeExactTest, RowDoesNotHangOnItsBatch) {
   for (size_t i = 0; i < one.size(); ++i) ASSERT_EQ(one[i].bits, many[i].bits) << "value " << i;
 }
 
-TEST(LatentKernelTest, PlanTakesTheLargestThatFits) {
+TEST(LatentKernelTest, PlanChoosesTheLargestInstanceThatFits) {
   EXPECT_EQ(PlanLatentKernel({}, false, kHopperShared).keys, 64);
   EXPECT_EQ(PlanLatentKernel({}, false, kAmpereShared).keys, 32);
   EXPECT_EQ(PlanLatentKernel({}, false, kSmallShared).heads, 32);

@@ -1,4 +1,4 @@
-// How decode attention is cut up, and how its parts are put together again.
+// Tests the division of decode attention into pieces, and the merging of their results.
 #include "coordinator/execution/device/cuda/kernels/attention_plan.h"
 
 #include <cmath>
@@ -111,7 +111,8 @@ TEST(MergePartsTest, AddsPartsByTheirWeights) {
   constexpr int kHeads = 3, kWidth = 80, kRows = 4, kParts = 11;
   std::mt19937 random(2);
   const DecodeShape shape{.rows = kRows, .workers = 1, .tile = 16, .pieces_max = kParts + 2};
-  // Row 0: eleven pieces. Row 1: none. Row 2: one, finished by its worker. Row 3: none, at the end.
+  // Row 0 has eleven pieces; row 1 has none; row 2 has one, finished by its worker; row 3, the last one, has
+  // none.
   DeviceBuffer<int32_t> row_first({0, kParts, kParts, kParts + 1, kParts + 1});
   const std::vector<float> sums = ScaledFloats(size_t{kParts + 2} * kHeads * kWidth, 1.0f, random);
   std::vector<float> maxima = ScaledFloats(size_t{kParts + 2} * kHeads, 5.0f, random);
@@ -132,7 +133,7 @@ TEST(MergePartsTest, AddsPartsByTheirWeights) {
     const std::vector<Bf16> merged = out.Download();
     for (size_t i = 0; i < merged.size(); ++i) {
       const size_t row = i / (kHeads * kWidth), head = i / kWidth % kHeads, column = i % kWidth;
-      if (row != 0) {  // a row without pieces is zero, one that its worker finished is left alone
+      if (row != 0) {  // a row without pieces becomes zero, one that its worker finished does not change
         ASSERT_EQ(merged[i].bits, row == 2 ? 0x4242 : 0) << "row " << row;
         continue;
       }

@@ -1,5 +1,5 @@
-// Prefill attention against a double-precision reference, under all schedules of the host twin, and how a
-// step is cut into passes.
+// Compares prefill attention with a reference in double precision, under all schedules of the host's
+// execution model.
 #include "coordinator/execution/device/cuda/kernels/attention_prefill.h"
 
 #include <cmath>
@@ -22,7 +22,7 @@ void ExpectRow(const std::vector<Bf16>& out, size_t at, const Attended& wanted, 
   }
 }
 
-// Rows beside the runs belong to nobody and stay NaN.
+// Rows that are in no run must stay NaN.
 void ExpectUntouched(const std::vector<Bf16>& out, const std::vector<PrefillRun>& runs, int rows,
                      size_t row_values) {
   for (int row = 0; row < rows; ++row) {
@@ -44,8 +44,8 @@ struct ExpandedCase {
   std::vector<PrefillRun> runs;
 };
 
-// Expanded keys and values of every position of every sequence, as kv_b_proj would give them: for each head
-// [nope | value], and the rotated keys beside them.
+// The expanded keys and values of every position of every sequence, as kv_b_proj would compute them: for each
+// head [nope | value]; and the rotated keys.
 struct Expanded {
   Expanded(const ExpandedCase& c, std::mt19937& random) {
     for (const PrefillRun& run : c.runs) {
@@ -148,7 +148,7 @@ TEST_P(ExpandedPrefillTest, MatchesDoublePrecision) {
   }
 }
 
-// A prompt of more than one task, one whose stretches end in the middle of rows, and a chunk behind a
+// A prompt of more than one task, one whose stretches end in the middle of rows, and a chunk that follows a
 // context.
 const std::vector<PrefillRun> kRuns = {{.row = 1, .rows = 150, .sequence = 3, .position = 0},
                                        {.row = 151, .rows = 5, .sequence = 1, .position = 0},

@@ -1,4 +1,4 @@
-// Bytes of cache blocks, as the table of the header has them.
+// The bytes of cache blocks are those of the header's table.
 #include "coordinator/execution/device/cuda/kernels/cache.h"
 #include "gtest/gtest.h"
 
@@ -20,7 +20,7 @@ TEST(CacheFormTest, BlocksAreWholeLinesAndALayerIsAllOfThem) {
       EXPECT_EQ(form.block_bytes % 64, 0);
       EXPECT_GE(form.block_bytes, kCacheBlockTokens * (form.row_bytes + form.groups));
       EXPECT_EQ(form.coded, fp8 ? width - 16 : 0);
-      EXPECT_EQ(form.groups > 0, fp8) << "only codes have scales";
+      EXPECT_EQ(form.groups > 0, fp8) << "only FP8 codes have exponents";
     }
   }
   CacheLayer layer;
@@ -28,7 +28,8 @@ TEST(CacheFormTest, BlocksAreWholeLinesAndALayerIsAllOfThem) {
   layer.heads = 8;
   layer.keys = MakeCacheForm(true, 128, 0);
   layer.values = MakeCacheForm(false, 128, 0);
-  EXPECT_EQ(CacheLayerBytes(layer), (int64_t{1} << 20) * 8 * (2112 + 16 * 256)) << "beyond 32 bits";
+  EXPECT_EQ(CacheLayerBytes(layer), (int64_t{1} << 20) * 8 * (2112 + 16 * 256))
+      << "the size needs more than 32 bits";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The device's cache: the CPU's bytes, in the CPU's places, and what is gathered from them again.
+// The device's cache has the same bytes at the same places as the CPU's, and gathering decodes them
+// correctly.
 #include "coordinator/execution/device/cuda/kernels/cache.h"
 
 #include <cmath>
@@ -18,7 +19,7 @@ struct Written {
   int position;
 };
 
-// A cache of 7 blocks that two sequences share, out of order; every byte 0xff at first.
+// A cache of 7 blocks in random order that two sequences share; every byte is 0xff at first.
 struct SmallCache {
   explicit SmallCache(const PagedShape& shape) : bytes(MakeBytes(shape)), tables({5, 2, -1, 0, 6, 3}) {
     layer = MakeLayer(shape);
@@ -43,8 +44,8 @@ struct SmallCache {
   DeviceBuffer<int32_t> tables;
 };
 
-// Extremes of every kind beside ordinary values: zeros of both signs, values far below their group's largest,
-// groups at both ends of fp32, a group with an infinity and one with a NaN.
+// Returns a row with ordinary and extreme values: zeros of both signs, values far below their group's
+// largest, groups at both ends of fp32's range, a group with an infinity and one with a NaN.
 std::vector<float> HardRow(int width, int kind, std::mt19937& random) {
   std::vector<float> row = ScaledFloats(static_cast<size_t>(width), 1.0f, random);
   for (size_t i = 0; i < row.size(); ++i) {
@@ -58,7 +59,7 @@ std::vector<float> HardRow(int width, int kind, std::mt19937& random) {
   return row;
 }
 
-// What the CPU's cache holds for the row (cache_memory.h, NarrowRow).
+// Writes the bytes that the CPU's cache holds for the row (cache_memory.h, NarrowRow).
 void WriteAsCpu(std::vector<std::byte>& bytes, int64_t plane, const CacheForm& form, int block, int slot,
                 const float* row) {
   std::byte* const rows = bytes.data() + plane + int64_t{block} * form.block_bytes;
@@ -139,7 +140,7 @@ TEST_P(CacheTest, Bf16RowsAreStoredAsTheirFloats) {
   EXPECT_EQ(one.bytes.Download(), other.bytes.Download());
 }
 
-TEST_P(CacheTest, GatherGivesWhatTheBytesStandFor) {
+TEST_P(CacheTest, GatherDecodesTheBytes) {
   const PagedShape& shape = GetParam();
   std::mt19937 random(5);
   PagedCache cache(shape, {40, 23}, random);
@@ -174,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CacheTest,
                          testing::Values(kLatent, kLatentFp8, kNanoFp8, kGrouped, kGroupedFp8,
                                          kGrouped96Fp8));
 
-// Norm, rotation and store in one: the values of the plain formula in double, within the last rounding.
+// Norm, rotation and store in one kernel give the values of the plain formula in double, within the last
+// rounding.
 TEST(WriteLatentTest, NormsRotatesAndStores) {
   constexpr int kLatentWidth = 512, kRope = 64, kWidth = kLatentWidth + kRope;
   std::mt19937 random(6);

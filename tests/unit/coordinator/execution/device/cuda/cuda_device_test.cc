@@ -1,5 +1,5 @@
-// The device's choice of who multiplies: steps of many tokens on a card with wgmma go through the matrix
-// library, and give what the product kernels give.
+// The device chooses how products are computed: steps of many tokens on a card with wgmma use the matrix
+// library, with the same results as the product kernels.
 #include "coordinator/execution/device/cuda/cuda_device.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-constexpr int kRows = kExpandTokensMin;  // of the step: enough for the library
+constexpr int kRows = kExpandTokensMin;  // tokens of the step, enough for the library
 constexpr int kIn = 64;
 constexpr int kOut = 40;
 constexpr int kVocabulary = 16;
@@ -35,7 +35,7 @@ MatrixView View(const std::vector<std::byte>& bytes, int rows, int cols) {
               0, static_cast<size_t>(rows) * static_cast<size_t>(cols) * 2)};
 }
 
-// logits = down (silu(gate x) * up x) of the embedding's rows, for every row of the step.
+// Returns logits = down (silu(gate x) * up x), where x is the embedding's row, for every row of the step.
 std::vector<float> LogitsOn(int compute_major) {
   std::mt19937 random(7);
   const auto table = RandomBf16(kVocabulary * kIn, random), gate = RandomBf16(kOut * kIn, random),
@@ -84,10 +84,10 @@ TEST(CudaDeviceTest, TheLibraryAndTheKernelsAgree) {
     worst = std::max(worst, std::fabs(static_cast<double>(tiles[i]) - library[i]));
     size = std::max(size, std::fabs(static_cast<double>(tiles[i])));
   }
-  // The library's SwiGLU rounds both halves to BF16 before they meet: two roundings of 2^-9 more of each
-  // term.
+  // With the library, gate and up are rounded to BF16 before they are multiplied: two more roundings of 2^-9
+  // for each term.
   EXPECT_LE(worst, size / 64);
-  EXPECT_GT(worst, 0) << "was the library used?";
+  EXPECT_GT(worst, 0) << "equal bits mean that the library was not used";
 }
 
 }  // namespace

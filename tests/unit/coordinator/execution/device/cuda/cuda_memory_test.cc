@@ -1,5 +1,5 @@
-// What a plan counts is what a device takes: a card with exactly those bytes loads the model and serves
-// steps, and nothing is allocated after the start.
+// A plan counts exactly the memory that a device allocates: a card with exactly those bytes loads the model
+// and runs steps, and nothing is allocated after the start.
 #include <numeric>
 
 #include "coordinator/execution/device/cuda/allocation.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr StepBounds kBounds{.rows = 48, .sequences = 3, .blocks_per_sequence = 6};
 const ModelOptions kOptions{.kv_block_tokens = 16, .kv_blocks = 9, .logit_rows_max = 5};
 
-// Whoever computes nothing answers at once.
+// Experts whose sums are zero, so that every call is answered at once.
 class ZeroExperts final : public ExpertBackend {
  public:
   absl::Status Start(const LayerCallView&) override { return absl::OkStatus(); }
@@ -71,7 +71,7 @@ TEST_P(CudaMemoryTest, ACardOfThePlannedBytesServes) {
   }
 }
 
-TEST_P(CudaMemoryTest, ACacheThatFillsACardFitsIt) {
+TEST_P(CudaMemoryTest, ACacheThatFillsTheCardFits) {
   const DeviceMemory planned = Measure();
   DeviceMemory one = planned;
   one.kv_cache /= kOptions.kv_blocks;
@@ -85,7 +85,7 @@ TEST_P(CudaMemoryTest, ACacheThatFillsACardFitsIt) {
   EXPECT_TRUE(model.ok()) << model.status();
 }
 
-TEST_P(CudaMemoryTest, ACardThatIsTooSmallIsRefusedAtTheStart) {
+TEST_P(CudaMemoryTest, ACardThatIsTooSmallIsRejectedAtTheStart) {
   const DeviceMemory planned = Measure();
   auto device =
       CudaDevice::Create(kBounds, NewSimulatedRuntime({.memory_bytes = planned.weights + planned.kv_cache}));
@@ -93,8 +93,8 @@ TEST_P(CudaMemoryTest, ACardThatIsTooSmallIsRefusedAtTheStart) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
-// The caller logs UNAVAILABLE and goes on with the workers, so nothing else may come of it.
-TEST(CudaFetchTest, ExpertsThatAreInNoSharedMemoryStayWithTheWorkers) {
+// The caller logs UNAVAILABLE and lets the workers compute the experts, so nothing else may be returned.
+TEST(CudaFetchTest, WithoutSharedMemoryTheWorkersComputeTheExperts) {
   const std::string dir = "tests/golden/data/kimi-k2-thinking-int4";
   const std::unique_ptr<Checkpoint> checkpoint = *Checkpoint::Open(dir);
   const ModelConfig config = *ReadModelConfig(dir);

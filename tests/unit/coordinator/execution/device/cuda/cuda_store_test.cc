@@ -1,4 +1,4 @@
-// Where the caches of a model lie on a GPU, and which a GPU refuses.
+// Where the caches of a model are stored on a GPU, and which caches a GPU refuses.
 #include "coordinator/execution/device/cuda/cuda_store.h"
 
 #include "gmock/gmock.h"
@@ -35,21 +35,22 @@ TEST_F(CudaStoreTest, CachesFollowEachOtherLayerByLayer) {
   EXPECT_EQ(store_.attended().query_heads, 4);
 }
 
-TEST_F(CudaStoreTest, RowsThatKernelsCannotReadAreRefused) {
+TEST_F(CudaStoreTest, RowsThatKernelsCannotReadAreRejected) {
   store_.NewCache({.layers = 1, .row = {.key_width = 40, .value_width = 64}, .query_heads = 1});
   EXPECT_THAT(store_.ReserveKvCache(kSize).ToString(),
-              AllOf(HasSubstr("keys 40 (of them 0 plain) and values 64"), HasSubstr("multiples of 16")));
+              AllOf(HasSubstr("keys of 40 channels (0 of them always BF16) and values of 64"),
+                    HasSubstr("multiples of 16")));
 }
 
-TEST_F(CudaStoreTest, LayersThatAttendInTwoWaysAreRefused) {
+TEST_F(CudaStoreTest, LayersWithDifferentCacheRowsAreRefused) {
   store_.NewCache({.layers = 1, .row = kRow, .query_heads = 4});
   store_.NewCache({.layers = 1, .row = {.key_width = 96, .plain_width = 32}, .query_heads = 4});
-  EXPECT_THAT(
-      store_.ReserveKvCache(kSize).ToString(),
-      AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("attend in two ways"), HasSubstr("--device=cpu")));
+  EXPECT_THAT(store_.ReserveKvCache(kSize).ToString(),
+              AllOf(HasSubstr("INVALID_ARGUMENT"), HasSubstr("layers with different attention"),
+                    HasSubstr("--device=cpu")));
 }
 
-TEST_F(CudaStoreTest, LayersWithOtherHeadsAttendInAnotherWay) {
+TEST_F(CudaStoreTest, LayersWithDifferentNumbersOfHeadsAreRefused) {
   store_.NewCache({.layers = 1, .row = kRow, .query_heads = 4});
   store_.NewCache({.layers = 1, .row = kRow, .query_heads = 8});
   EXPECT_THAT(store_.ReserveKvCache(kSize).ToString(),

@@ -1,4 +1,5 @@
-// Unpacking to row-major BF16: each weight rounded once, nothing else written, every format and raggedness.
+// Unpacking to row-major BF16 rounds each weight once and writes nothing else, in every format and for sizes
+// that are not multiples of tiles.
 #include "coordinator/execution/device/cuda/kernels/dense_expand.h"
 
 #include <random>

@@ -1,5 +1,5 @@
-// How products are cut: few tokens fill the card by splits, many by tiles; `exact` looks at the matrices
-// alone.
+// Tests how products are divided: few tokens fill the card by splits, many by tiles; `exact` plans depend
+// only on the matrices.
 #include "coordinator/execution/device/cuda/kernels/dense_plan.h"
 
 #include "gtest/gtest.h"
@@ -56,14 +56,14 @@ TEST(DensePlanTest, ExactSplitsDependOnTheMatrixAlone) {
   }
 }
 
-TEST(DensePlanTest, TheLibraryGetsManyTokensWhereItIsFaster) {
-  EXPECT_EQ(ChooseDenseWay(8192, 90, false), DenseWay::kExpand);
-  EXPECT_EQ(ChooseDenseWay(kExpandTokensMin - 1, 90, false), DenseWay::kTiles);
-  EXPECT_EQ(ChooseDenseWay(8192, 80, false), DenseWay::kTiles);
-  EXPECT_EQ(ChooseDenseWay(8192, 90, true), DenseWay::kTiles);
+TEST(DensePlanTest, TheLibraryComputesManyTokensIfItIsFaster) {
+  EXPECT_EQ(ChooseDenseKernel(8192, 90, false), DenseKernel::kExpand);
+  EXPECT_EQ(ChooseDenseKernel(kExpandTokensMin - 1, 90, false), DenseKernel::kTiles);
+  EXPECT_EQ(ChooseDenseKernel(8192, 80, false), DenseKernel::kTiles);
+  EXPECT_EQ(ChooseDenseKernel(8192, 90, true), DenseKernel::kTiles);
 }
 
-TEST(DensePlanTest, AListOfWorkIsAsLongAsItMayBe) {
+TEST(DensePlanTest, AListOfWorkIsPlannedForItsGreatestLength) {
   GemmShape shape = Shape(4096, 7168, 1);
   shape.work_max = 200000;
   shape.work_likely = 8;

@@ -1,7 +1,8 @@
-// What products of the device must be, for the tests of all kernels that multiply.
+// The expected results of products on the device, for the tests of all kernels that multiply.
 //
-// Random stored matrices packed for the device, activations, and the products in double precision with the
-// bound of their error: of fp32 sums in any order, of a SwiGLU, of rounding to BF16. Test-only.
+// Provides random stored matrices packed for the device, activations, and the products in double precision
+// with a bound on their error: that of fp32 sums in any order, of a SwiGLU, and of rounding to BF16.
+// Test-only.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ inline WeightFormat SourceOf(DeviceFormat format) {
                                         : WeightFormat::kRawInt4;
 }
 
-/// Packed random matrices, one behind the other, and their values.
+/// Packed random matrices, stored contiguously, and their values.
 struct PackedOnDevice {
   PackedOnDevice(DeviceFormat format, int rows, int cols, bool gated, int count, std::mt19937& random)
       : bytes(static_cast<size_t>(count) * DeviceBytes(format, rows, cols, gated)),
@@ -47,7 +48,7 @@ struct PackedOnDevice {
   }
 
   size_t each() const { return DeviceBytes(matrix.format, matrix.rows, matrix.cols, matrix.gated); }
-  /// [half][row][col] of matrix `index`.
+  /// Returns the values of matrix `index`, [half][row][col].
   std::vector<float> Values(int index) const {
     DeviceMatrix m = matrix;
     m.data = bytes.data() + static_cast<size_t>(index) * each();
@@ -73,10 +74,10 @@ inline std::vector<Bf16> RandomBf16(size_t count, std::mt19937& random) {
 
 struct Bounded {
   double value = 0;
-  double error = 0;  // that fp32 sums in any order may have, the tensor core's truncation included
+  double error = 0;  // bound for fp32 sums in any order, including the tensor core's truncation
 };
 
-/// One product of a row of weights with a token; `rounded`: weights may have been rounded to BF16.
+/// Returns the product of a row of weights with a token. If `rounded`, weights may have been rounded to BF16.
 inline Bounded Dot(const float* weights, const Bf16* x, int cols, bool rounded) {
   double sum = 0, magnitude = 0;
   for (int k = 0; k < cols; ++k) {
@@ -86,7 +87,8 @@ inline Bounded Dot(const float* weights, const Bf16* x, int cols, bool rounded) 
   return {sum, magnitude * ((cols + 8) * 0x1p-23 + (rounded ? 0x1p-8 + 0x1p-15 : 0))};
 }
 
-/// silu(gate) * up: silu changes by at most 1.1 times its argument's change; 8 roundings of its own.
+/// Returns silu(gate) * up: silu changes by at most 1.1 times the change of its argument, and has 8 roundings
+/// itself.
 inline Bounded SwiGlu(const Bounded& gate, const Bounded& up) {
   const double silu = gate.value / (1 + std::exp(-gate.value));
   const double error = 1.1 * gate.error + 0x1p-20 * std::fabs(silu) + 1e-30;
@@ -95,12 +97,12 @@ inline Bounded SwiGlu(const Bounded& gate, const Bounded& up) {
           error * (std::fabs(up.value) + up.error) + std::fabs(silu) * up.error + 0x1p-20 * std::fabs(value)};
 }
 
-/// Stored as BF16: rounding moves what lies anywhere within the error.
+/// Returns the value stored as BF16: any value within the error may be rounded.
 inline Bounded RoundedToBf16(const Bounded& b) {
   return {b.value, b.error + (std::fabs(b.value) + b.error) * 0x1p-8};
 }
 
-/// The outputs [rows] of one token of matrix values `w` ([half][row][col]).
+/// Returns the outputs [rows] of one token for the matrix values `w` ([half][row][col]).
 inline std::vector<Bounded> Products(const DeviceMatrix& m, const std::vector<float>& w, const Bf16* x,
                                      const GemmPlan& plan) {
   const bool rounded = m.format != DeviceFormat::kBf16 && plan.token_tiles == kTokenTilesMax;

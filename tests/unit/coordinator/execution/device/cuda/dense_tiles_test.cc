@@ -1,5 +1,6 @@
-// The one product kernel against double precision: every format, number of tokens, kind of output and split,
-// ragged in every dimension, under every schedule; what it must not touch, and what it may not depend on.
+// Compares the product kernel with double precision: every format, number of tokens, kind of output and
+// split, with sizes that are not multiples of tiles in every dimension, under every schedule; and checks what
+// it must not change and what its results must not depend on.
 #include "coordinator/execution/device/cuda/kernels/dense_tiles.h"
 
 #include <fmt/format.h>
@@ -22,7 +23,7 @@ struct DenseTilesCase {
   int rows, cols, tokens;
   bool gated;
   GemmOutput output;
-  int multiprocessors;  // few: no splits
+  int multiprocessors;  // with few of them there are no splits
 };
 
 std::string Name(const DenseTilesCase& c) {
@@ -49,7 +50,7 @@ struct Scratch {
   DeviceBuffer<uint32_t> arrivals;
 };
 
-// An output window inside wider rows, so that what lies beside it is seen to stay.
+// An output window inside wider rows, to check that the channels outside it do not change.
 template <class T>
 struct Window {
   Window(int tokens, int width, int first, T fill)
@@ -136,8 +137,8 @@ TEST(DenseTilesTest, EveryKindOfOutput) {
   }
 }
 
-// Nothing aligned: outputs that end within a lane's eight, windows that begin anywhere, inputs that end
-// within 16 bytes.
+// Sizes without alignment: outputs that end within a lane's eight, windows that begin anywhere, inputs that
+// end within 16 bytes.
 TEST(DenseTilesTest, RaggedShapes) {
   CheckDenseTiles({DeviceFormat::kBf16, 37, 75, 3, false, GemmOutput::kBf16, 1}, 3);
   CheckDenseTiles({DeviceFormat::kBf16, 13, 8, 9, false, GemmOutput::kAddFp32, 1}, 1);
@@ -230,7 +231,7 @@ TEST(DenseTilesTest, HeadsHaveTheirOwnMatrixAndWindows) {
   }
 }
 
-// `exact`: a token's bits do not depend on how many tokens are beside it, nor where it stands among them.
+// With `exact`, a token's bits depend neither on the number of other tokens nor on its place among them.
 TEST(DenseTilesTest, ExactPlansGiveATokenTheSameBitsInAnyBatch) {
   std::mt19937 random(7);
   const int rows = 40, cols = 640, most = 140;
@@ -264,7 +265,7 @@ TEST(DenseTilesTest, NoBankConflicts) {
     for (const DeviceFormat format : kFormats)
       CheckDenseTiles({format, 40, 128, 20, false, GemmOutput::kFp32, 1}, 0);
   });
-  if (!count) GTEST_SKIP() << "a device does not say";
+  if (!count) GTEST_SKIP() << "a device does not report bank conflicts";
   EXPECT_GT(count->loads, 0u);
   EXPECT_EQ(count->conflicts, 0u);
 }

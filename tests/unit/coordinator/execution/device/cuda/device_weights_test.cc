@@ -1,5 +1,4 @@
-// Packing for the device: every weight is found again, bit for bit where the format keeps it, and what pads a
-// matrix is zero.
+// Packing for the device keeps every weight, bit for bit if the format is kept, and padding is zero.
 #include "coordinator/execution/device/cuda/device_weights.h"
 
 #include <cstring>
@@ -32,7 +31,7 @@ float Expected(DeviceFormat format, float stored) {
   return format == DeviceFormat::kBf16 ? DecodeBf16(EncodeBf16(stored)) : stored;
 }
 
-// Garbage first: packing must write every byte.
+// The output contains garbage at first, because packing must write every byte.
 std::vector<std::byte> Garbage(size_t size) { return std::vector<std::byte>(size, std::byte{0x5a}); }
 
 TEST(DeviceWeightsTest, KeepsEveryWeightAndPadsWithZeros) {
@@ -80,7 +79,7 @@ TEST(DeviceWeightsTest, AGatedPairHasBothHalvesInOnePanel) {
   }
 }
 
-TEST(DeviceWeightsTest, OnlyWhatTheDeviceDecodesStaysAsPublished) {
+TEST(DeviceWeightsTest, OnlyFormatsThatTheDeviceDecodesAreKept) {
   std::mt19937 random(3);
   MatrixView int4 = RandomStored(WeightFormat::kRawInt4, 32, 64, random).view;
   EXPECT_EQ(NativeDeviceFormat(int4), DeviceFormat::kInt4);

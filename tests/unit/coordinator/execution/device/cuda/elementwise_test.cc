@@ -1,4 +1,4 @@
-// Embedding, norms, rotation and the other element-wise kernels against double precision, under every
+// Compares embedding, norms, rotation and the other element-wise kernels with double precision, under every
 // schedule.
 
 #include "coordinator/execution/device/cuda/kernels/elementwise.h"
@@ -44,7 +44,7 @@ std::vector<T> RandomValues(size_t size, uint64_t seed, double scale = 1) {
   return values;
 }
 
-/// What RmsNorm makes of `width` values, in double.
+/// Returns the RmsNorm of `width` values, in double.
 std::vector<double> NormReference(const std::vector<double>& in, const float* weight, double eps) {
   double squares = 0;
   for (const double value : in) squares += value * value;
@@ -54,7 +54,8 @@ std::vector<double> NormReference(const std::vector<double>& in, const float* we
   return out;
 }
 
-/// One rounding to BF16 of what fp32 computed: the sum of squares is off by its depth of roundings at most.
+/// Allows one rounding to BF16 of a result in fp32, whose sum of squares is off by at most as many roundings
+/// as its depth.
 void ExpectNorm(double expected, Bf16 got, const std::string& where) {
   EXPECT_NEAR(Widened(got), expected, std::fabs(expected) * (kBf16Half + 128 * kFloatHalf) + 1e-38) << where;
 }
@@ -101,7 +102,7 @@ void TestNorm(int rows, int heads, int width, bool in_place) {
       }
     }
     if (!in_place) {
-      EXPECT_TRUE(std::isnan(Widened(got[0]))) << "channels outside the windows are not written";
+      EXPECT_TRUE(std::isnan(Widened(got[0]))) << "channels outside the windows must not be written";
     }
   });
 }
@@ -226,15 +227,15 @@ void TestRope(bool interleaved, bool in_place, int heads, int pairs) {
   RunUnderAllSchedules([&] {
     DeviceBuffer<int32_t> p(positions);
     DeviceBuffer<float> f(inverse);
-    DeviceBuffer<float> turns(static_cast<size_t>(kRows * 2 * pairs));
+    DeviceBuffer<float> cos_sin(static_cast<size_t>(kRows * 2 * pairs));
     DeviceBuffer<Bf16> x(in), y(size);
-    cuda::LaunchRopeTurns({.positions = p.data(),
-                           .inverse = f.data(),
-                           .multiplier = kMultiplier,
-                           .turns = turns.data(),
-                           .rows = kRows,
-                           .pairs = pairs},
-                          nullptr);
+    cuda::LaunchRopeCosSin({.positions = p.data(),
+                            .inverse = f.data(),
+                            .multiplier = kMultiplier,
+                            .cos_sin = cos_sin.data(),
+                            .rows = kRows,
+                            .pairs = pairs},
+                           nullptr);
     DeviceBuffer<Bf16>& to = in_place ? x : y;
     cuda::LaunchRope({.in = {.data = x.data(),
                              .row_stride = heads * stride,
@@ -246,7 +247,7 @@ void TestRope(bool interleaved, bool in_place, int heads, int pairs) {
                               .heads = heads,
                               .stride = stride,
                               .offset = offset},
-                      .turns = turns.data(),
+                      .cos_sin = cos_sin.data(),
                       .interleaved = interleaved,
                       .rows = kRows,
                       .pairs = pairs},
@@ -344,7 +345,7 @@ TEST(CudaElementwiseTest, SumsAndConversionsOfEverySize) {
   }
 }
 
-TEST(CudaElementwiseTest, SelectedRowsComeInOrderAndMissingOnesAreZero) {
+TEST(CudaElementwiseTest, SelectedRowsAreInOrderAndMissingOnesAreZero) {
   constexpr size_t kCols = 12;
   const std::vector<float> in = RandomValues<float>(6 * kCols, 3);
   const std::vector<int32_t> index = {5, 0, -1, 3};

@@ -1,4 +1,4 @@
-// What experts take of a card, whichever are held and fetched.
+// Tests the memory that held and fetched experts need on a card.
 #include "coordinator/execution/device/cuda/expert_sizes.h"
 
 #include "coordinator/execution/device/cuda/allocation.h"
@@ -38,7 +38,7 @@ TEST(ExpertSizesTest, GateAndUpShareAFormat) {
             DeviceFormat::kBf16);
 }
 
-TEST(ExpertSizesTest, SlotsAreOfMoeLayersAlone) {
+TEST(ExpertSizesTest, OnlyMoeLayersHaveSlots) {
   const ExpertSlotSpec spec = Spec(MatrixFormat::kBF16, MatrixFormat::kBF16, MatrixFormat::kBF16);
   EXPECT_EQ(SlotOf(spec).bytes(), size_t{3} * 256 * 512 * 2);
   EXPECT_EQ(SlotBytes(spec), 3 * AllocatedBytes(3 * SlotOf(spec).bytes()));
@@ -53,13 +53,13 @@ TEST(ExpertSizesTest, ScratchIsForAllPairsOfTheLargestStep) {
   EXPECT_GT(PlanExpertScratch(spec, 101).total(), scratch.total());
 }
 
-TEST(ExpertSizesTest, WindowsHoldWhatTheyFetch) {
+TEST(ExpertSizesTest, WindowsHoldTheFetchedExperts) {
   ExpertSlotSpec spec = Spec(MatrixFormat::kBF16, MatrixFormat::kBF16, MatrixFormat::kBF16);
   EXPECT_EQ(PlanWindowSizes(spec).total(), 0u) << "nothing is fetched";
   spec.window = 4;
   const WindowSizes sizes = PlanWindowSizes(spec);
   EXPECT_EQ(sizes.window, 4 * SlotOf(spec).bytes());
-  EXPECT_GE(sizes.stage, 2 * SlotOf(spec).bytes()) << "what workers hold may be padded";
+  EXPECT_GE(sizes.stage, 2 * SlotOf(spec).bytes()) << "the workers' bytes may be padded";
   EXPECT_EQ(sizes.tables_max, 3 * 3) << "three windows for ten experts, in three layers";
   EXPECT_EQ(sizes.tables, 9u * 10 * 4);
   EXPECT_EQ(sizes.total(), kWindows * sizes.window + kStages * sizes.stage + sizes.tables);

@@ -1,5 +1,5 @@
-// Plans of windows: every expert that the device lacks comes exactly once, from everybody who has a part of
-// it; parts that do not make an expert are refused.
+// Plans of windows: every expert that the device lacks is fetched exactly once, from all workers that have a
+// part of it; parts that do not form an expert are rejected.
 #include "coordinator/execution/device/cuda/expert_window_plan.h"
 
 #include <map>
@@ -15,12 +15,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The expert at a place of a worker's block.
+// Returns the expert at a place of a worker's block.
 ExpertId ExpertAt(const ExpertShare& share, int worker, int place) {
   return share.by_expert ? worker + place * share.worker_count : place;
 }
 
-TEST(ExpertWindowPlanTest, EveryExpertThatIsNotHeldComesOnceFromEverybodyWhoHasIt) {
+TEST(ExpertWindowPlanTest, EveryExpertThatIsNotHeldIsFetchedOnceFromEachWorkerThatHasIt) {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     const ExpertShare share{.by_expert = random() % 2 == 0,
@@ -59,7 +59,7 @@ TEST(ExpertWindowPlanTest, EveryExpertThatIsNotHeldComesOnceFromEverybodyWhoHasI
   }
 }
 
-TEST(ExpertWindowPlanTest, NeighboursAreOneCopy) {
+TEST(ExpertWindowPlanTest, ContiguousExpertsAreOneCopy) {
   const auto windows = PlanWindows(0, {.by_expert = true, .worker_count = 2, .num_experts = 8}, 8,
                                    [](ExpertId e) { return e == 2; });
   ASSERT_EQ(windows.size(), 1u);
@@ -79,13 +79,13 @@ LayerPart Part(int64_t first, int width, const std::string& up = "raw_int4",
           .first = first};
 }
 
-TEST(ExpertWindowPlanTest, PartsMakeAnExpert) {
+TEST(ExpertWindowPlanTest, PartsFormAnExpert) {
   const auto slot = SlotOfParts({Part(0, 64, "fp8", "bf16"), Part(64, 128, "fp8", "bf16")}, false, 96, 192);
   ASSERT_TRUE(slot.ok()) << slot.status();
   EXPECT_EQ(slot->up_format, DeviceFormat::kFp8);
   EXPECT_EQ(slot->down_format, DeviceFormat::kBf16);
   EXPECT_EQ(slot->width, 192);
-  // What no product kernel decodes is held as BF16.
+  // Formats that no product kernel decodes are held as BF16.
   const auto widened = SlotOfParts({Part(0, 192, "raw_int4", "q6_k")}, false, 96, 192);
   ASSERT_TRUE(widened.ok()) << widened.status();
   EXPECT_EQ(widened->up_format, DeviceFormat::kInt4);
@@ -94,7 +94,7 @@ TEST(ExpertWindowPlanTest, PartsMakeAnExpert) {
   EXPECT_TRUE(SlotOfParts({Part(0, 40)}, false, 96, 40).ok());
 }
 
-TEST(ExpertWindowPlanTest, PartsThatDoNotAreRefused) {
+TEST(ExpertWindowPlanTest, PartsThatDoNotFormAnExpertAreRejected) {
   const auto error = [](const std::vector<LayerPart>& parts, bool by_expert = false, int width = 192) {
     return SlotOfParts(parts, by_expert, 96, width).status();
   };

@@ -1,9 +1,9 @@
-// Experts that are fetched from workers' memory give what the same experts give from slots that were filled
-// from the checkpoint: in every format that is repacked, however the workers share them, beside hot ones,
-// through windows smaller than a layer, whichever stream runs first.
+// Experts that are fetched from workers' memory give the same results as experts in slots that were filled
+// from the checkpoint: in every format that is repacked, for every division among the workers, together with
+// hot experts, with windows smaller than a layer, and in every order of the streams.
 //
-// Tolerance. Both ways multiply the same bits by the same kernels; windows cut a token's sum over its experts
-// into several, so the fp32 sums may differ by some roundings of their largest term.
+// Tolerance. In both cases the same kernels multiply the same bits; windows divide a token's sum over its
+// experts into several sums, so the fp32 sums may differ by some roundings of their largest term.
 #include "coordinator/execution/device/cuda/expert_windows.h"
 
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ std::unique_ptr<Checkpoint> Write(const TemporaryFolder& folder, MatrixFormat fo
   return *Checkpoint::Open(folder.path());
 }
 
-// The workers' slices in memory of their own, and what a coordinator maps of it.
+// The workers' slices in separate memory, and the coordinator's mappings of it.
 class SharedSlices final : public DirectExperts {
  public:
   SharedSlices(const Checkpoint& checkpoint, worker::SliceMode mode, int workers, const std::string& format) {
@@ -76,7 +76,7 @@ class SharedSlices final : public DirectExperts {
     }
     Map();
   }
-  // As when workers have come back.
+  // Maps the memory again, as after a restart of the workers.
   void Map() {
     mapped_.clear();
     for (const worker::ExpertSlice& slice : slices_) {
@@ -92,7 +92,7 @@ class SharedSlices final : public DirectExperts {
   void Unmap() { mapped_.clear(); }
   std::vector<std::shared_ptr<ExpertMemory>> MappedExperts() override { return mapped_; }
   absl::StatusOr<DirectStep> BeginDirect(std::atomic<uint32_t>*) override {
-    return absl::UnimplementedError("nobody computes here");
+    return absl::UnimplementedError("these workers compute nothing");
   }
   absl::Status EndDirect(int, int, const absl::Status& result) override { return result; }
 
@@ -186,7 +186,7 @@ class Machine {
   std::unique_ptr<Memory> hidden_, experts_, weights_, sums_;
 };
 
-// All experts from slots of the checkpoint's matrices.
+// Returns the results with all experts in slots, filled from the checkpoint's matrices.
 std::vector<float> ExpectedWindow(const Checkpoint& checkpoint) {
   Machine machine(checkpoint, /*window=*/0, /*others_first=*/false, {0, 1, 2, 3, 4, 5});
   machine.Enqueue();
@@ -207,7 +207,7 @@ struct Sharing {
   int workers;
 };
 
-TEST(ExpertWindowsTest, FetchedExpertsAreTheCheckpoints) {
+TEST(ExpertWindowsTest, FetchedExpertsEqualThoseOfTheCheckpoint) {
   for (const MatrixFormat format : {MatrixFormat::kBF16, MatrixFormat::kFp8Block, MatrixFormat::kInt4Group}) {
     const TemporaryFolder folder;
     const auto checkpoint = Write(folder, format);
@@ -228,7 +228,7 @@ TEST(ExpertWindowsTest, FetchedExpertsAreTheCheckpoints) {
   }
 }
 
-TEST(ExpertWindowsTest, WindowsOfAPartOfALayerBesideHotExperts) {
+TEST(ExpertWindowsTest, WindowsSmallerThanALayerTogetherWithHotExperts) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
@@ -252,7 +252,7 @@ TEST(ExpertWindowsTest, WindowsOfAPartOfALayerBesideHotExperts) {
   }
 }
 
-// INT4 that the workers made of BF16 fits the windows that were planned for BF16.
+// Experts that the workers converted from BF16 to INT4 fit the windows that were planned for BF16.
 TEST(ExpertWindowsTest, WorkersMayHoldLessThanTheCheckpoint) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kBF16);
@@ -265,8 +265,9 @@ TEST(ExpertWindowsTest, WorkersMayHoldLessThanTheCheckpoint) {
   ExpectEqualSums(three.Finish(), one.Finish());
 }
 
-// What the product kernels do not decode becomes BF16 on its way: INT8 of a BF16 checkpoint, as a desktop
-// with little memory holds it. A weight is off by half of 1/127 of its group's largest, and sums are of many.
+// Formats that the product kernels do not decode become BF16 on arrival: INT8 of a BF16 checkpoint, as a
+// desktop with little memory holds it. A weight is off by at most half of 1/127 of its group's largest, and
+// sums have many terms.
 TEST(ExpertWindowsTest, Int8OfTheWorkersBecomesBf16) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kBF16);
@@ -288,7 +289,7 @@ TEST(ExpertWindowsTest, Int8OfTheWorkersBecomesBf16) {
 }
 
 // INT8 as BF16 is four times what was planned for a checkpoint of INT4.
-TEST(ExpertWindowsTest, WhatWindowsHaveNoRoomForStaysWithTheWorkers) {
+TEST(ExpertWindowsTest, TheWorkersComputeExpertsForWhichWindowsHaveNoRoom) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   SharedSlices int8(*checkpoint, worker::SliceMode::kIntermediate, 1, "int8");
@@ -299,7 +300,7 @@ TEST(ExpertWindowsTest, WhatWindowsHaveNoRoomForStaysWithTheWorkers) {
   EXPECT_FALSE(machine.Begin(int8));
 }
 
-TEST(ExpertWindowsTest, WorkersThatComeBackAreMappedAnew) {
+TEST(ExpertWindowsTest, WorkersThatComeBackAreMappedAgain) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kFp8Block);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
@@ -307,13 +308,13 @@ TEST(ExpertWindowsTest, WorkersThatComeBackAreMappedAnew) {
   Machine machine(*checkpoint, 2, true, {3});
   ASSERT_TRUE(machine.Begin(workers));
   const auto old = workers.MappedExperts();
-  EXPECT_FALSE(old[0]->Retire()) << "a step uses it";
+  EXPECT_FALSE(old[0]->Unmap()) << "a step uses it";
   machine.Enqueue();
   workers.Unmap();  // a worker dies while the step runs
   ExpectEqualSums(machine.Finish(), expected);
   EXPECT_FALSE(machine.Begin(workers));
   EXPECT_TRUE(old[0]->pinned());
-  EXPECT_TRUE(old[0]->Retire() && old[1]->Retire());
+  EXPECT_TRUE(old[0]->Unmap() && old[1]->Unmap());
   workers.Map();
   ASSERT_TRUE(machine.Begin(workers));
   machine.Enqueue();
@@ -322,7 +323,7 @@ TEST(ExpertWindowsTest, WorkersThatComeBackAreMappedAnew) {
   EXPECT_FALSE(old[0]->pinned());
 }
 
-// A step that ends before its last layer leaves nothing behind.
+// A step that ends before its last layer does not affect later steps.
 TEST(ExpertWindowsTest, AStepThatEndsEarlyDoesNotDisturbTheNext) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
@@ -338,9 +339,9 @@ TEST(ExpertWindowsTest, AStepThatEndsEarlyDoesNotDisturbTheNext) {
   }
 }
 
-// Nobody waits for a fetched step without logits before the next exchange: what it did not fetch must stay in
-// its slot for it.
-TEST(ExpertWindowsTest, AnExchangeWhileAStepRunsIsTheNextSteps) {
+// A fetched step without logits is not waited for before the next exchange, so the experts that it does not
+// fetch must stay in their slots until it ends.
+TEST(ExpertWindowsTest, AnExchangeWhileAStepRunsAppliesToTheNextStep) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   const std::vector<float> expected = ExpectedWindow(*checkpoint);
@@ -379,7 +380,7 @@ TEST(ExpertWindowsTest, MeasuringDoesNotDisturbTheStepsAroundIt) {
   workers.Unmap();
 }
 
-TEST(ExpertWindowsTest, WhatPinsEndsWithTheDevice) {
+TEST(ExpertWindowsTest, PinsEndWithTheDevice) {
   const TemporaryFolder folder;
   const auto checkpoint = Write(folder, MatrixFormat::kInt4Group);
   SharedSlices workers(*checkpoint, worker::SliceMode::kIntermediate, 1, "auto");

@@ -1,4 +1,4 @@
-// How a layer of experts is cut into pieces of work.
+// Tests how a layer of experts is divided into pieces of work.
 #include "coordinator/execution/device/cuda/kernels/experts.h"
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-// From workers' slices to the device's matrices: byte for byte what packing the published matrix gives, or
+// Repacking workers' slices to the device's matrices gives the same bytes as packing the published matrix, or
 // each of the worker's weights rounded to BF16.
 #include "coordinator/execution/device/cuda/kernels/experts_repack.h"
 
@@ -87,7 +87,7 @@ TEST(ExpertsRepackTest, SeveralExpertsAtOnce) {
   }
 }
 
-// `down` of workers that share the intermediate dimension: each has some of the inputs.
+// `down` of workers that divide the intermediate dimension: each has some of the inputs.
 TEST(ExpertsRepackTest, SlicesOfTheInputs) {
   for (const DeviceFormat format : kExpertsRepackFormats)
     CheckPlain(format, 72, 320, {{0, 72, 128, 192}, {0, 72, 0, 128}});
@@ -130,7 +130,7 @@ struct Widened {
   PackedMatrix matrix;
 };
 
-// Of one target's half, where a slice begins at (row, col).
+// Expects the slice's weights in one half of the target, beginning at (row, col).
 void ExpectWidened(const Widened& slice, DeviceMatrix target, const std::vector<std::byte>& bytes, int half,
                    int row_begin, int col_begin) {
   target.data = bytes.data();
@@ -165,7 +165,7 @@ TEST(ExpertsRepackTest, OtherFormatsAreRoundedToBf16) {
   }
 }
 
-// A worker's part of two experts' gate, up and down, whose rows it shares with another worker.
+// One worker's part of gate, up and down of two experts, whose rows are divided between two workers.
 TEST(ExpertsRepackTest, OtherFormatsOfSlicesAndSeveralExperts) {
   for (const WeightFormat format : kWidened) {
     std::mt19937 random(13);

@@ -1,5 +1,5 @@
-// The device's experts, from routing to residual, stage by stage against double precision: few rows an expert
-// and many, experts nobody selects, padding rows, every format, every schedule.
+// Compares the device's experts with double precision, stage by stage from routing to residual: few rows per
+// expert and many, experts that no token selects, padding rows, every format, every schedule.
 #include "coordinator/execution/device/cuda/kernels/experts.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ struct Layer {
   DeviceBuffer<std::byte> device;
 };
 
-// Expert 0 of every token that is no padding, and a second one.
+// Every token that is not padding selects expert 0 and a second one.
 std::vector<int32_t> Routes(int rows) {
   std::vector<int32_t> ids;
   for (int row = 0; row < rows; ++row) {
@@ -123,7 +123,7 @@ TEST(ExpertsTest, FewRowsWithSplitInputs) {
   for (const DeviceFormat format : kExpertsFormats) CheckExperts(format, 3, 576, 544, 132);
 }
 
-// Expert 0 meets more rows than a piece of work holds.
+// More rows are routed to expert 0 than a piece of work holds.
 TEST(ExpertsTest, ManyRowsAnExpert) {
   for (const DeviceFormat format : kExpertsFormats) CheckExperts(format, 190, 64, 32, 1);
 }

@@ -1,4 +1,4 @@
-// The device's gate against GateSelector expert by expert, and its logits against double precision.
+// Compares the device's gate with GateSelector expert by expert, and its logits with double precision.
 
 #include "coordinator/execution/device/cuda/kernels/gate.h"
 
@@ -96,7 +96,7 @@ void ExpectSameSelection(const GateCase& gate, const std::vector<float>& logits,
       const size_t at = row * k + i;
       ASSERT_EQ(got[at], row == 1 ? -1 : static_cast<int32_t>(expected[i]))
           << gate.name << " row " << row << " " << i;
-      // A device's exp is within 2 ulp of the host's; each weight is a quotient of two of them.
+      // A device's exp differs from the host's by at most 2 ulp; each weight is a quotient of two of them.
       ASSERT_NEAR(got_weights[at], row == 1 ? 0 : expected_weights[i], std::fabs(expected_weights[i]) * 1e-6f)
           << gate.name;
     }
@@ -178,7 +178,7 @@ std::vector<float> Logits(int rows, int hidden, int experts, const std::vector<B
   return logits.Download();
 }
 
-TEST(CudaGateTest, LogitsMatchDoublePrecisionAndDoNotHangOnTheBatch) {
+TEST(CudaGateTest, LogitsMatchDoublePrecisionAndDoNotDependOnTheBatch) {
   struct Shape {
     int hidden, experts;
   };
@@ -207,14 +207,14 @@ TEST(CudaGateTest, LogitsMatchDoublePrecisionAndDoNotHangOnTheBatch) {
             sum_narrow += x * DecodeBf16(narrow[at].bits);
             absolute += std::fabs(x * weight[at]);
           }
-          // Roundings one after the other: those of a lane, of the butterfly and of the warps.
+          // The number of successive roundings: those of a lane, of the butterfly and of the warps.
           const double slack = absolute * (shape.hidden / 256 + 8 + 5 + 8) * 0x1p-24;
           const auto at = static_cast<size_t>(row * shape.experts + e);
           ASSERT_NEAR(all[at], sum, slack);
           ASSERT_NEAR(all_narrow[at], sum_narrow, slack);
         }
       }
-      for (const int rows : {1, 7}) {  // other shapes of block
+      for (const int rows : {1, 7}) {  // other block shapes
         EXPECT_THAT(Logits(rows, shape.hidden, shape.experts, in, weight),
                     testing::ElementsAreArray(all.begin(), all.begin() + rows * shape.experts));
       }

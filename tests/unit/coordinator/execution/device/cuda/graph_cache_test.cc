@@ -1,4 +1,4 @@
-// The captured steps that are kept: at most so many, those that were used last.
+// The cache keeps a limited number of captured steps, those that were used last.
 #include "coordinator/execution/device/cuda/graph_cache.h"
 
 #include "gtest/gtest.h"
@@ -12,7 +12,7 @@ struct Counted final : Graph {
   int* const alive;
 };
 
-TEST(GraphCacheTest, WhatWasUsedLongestAgoMakesWay) {
+TEST(GraphCacheTest, TheGraphUsedLongestAgoIsReplaced) {
   int alive = 0;
   {
     GraphCache cache(/*graphs_max=*/3);

@@ -1,6 +1,6 @@
-// Kernels that hand layer calls to real expert workers through shared memory: the sums are those of the
-// workers' executors bit for bit, step after step, and a worker that dies, hangs or refuses frees the device
-// with a note.
+// Kernels send layer calls to real expert workers through shared memory: the sums are those of the workers'
+// executors bit for bit in every step, and if a worker dies, hangs or refuses, the device's wait ends with a
+// recorded fault.
 #include "coordinator/execution/device/cuda/kernels/handover.h"
 
 #include <cmath>
@@ -24,12 +24,12 @@ constexpr int kWorkers = 2;
 constexpr int kRefusedLayer = 99;
 constexpr int kPatienceMs = 120'000;
 
-// Different for every slice, layer, expert and channel.
+// Returns sums that are different for every slice, layer, expert and channel.
 class Formula final : public LayerExecutor {
  public:
   explicit Formula(int slice) : slice_(slice) {}
   absl::Status Execute(const LayerCallView& call, absl::Span<float> out) override {
-    if (call.layer == kRefusedLayer) return absl::InvalidArgumentError("no such layer");
+    if (call.layer == kRefusedLayer) return absl::InvalidArgumentError("the layer does not exist");
     std::fill(out.begin(), out.end(), 0.0f);
     for (int t = 0; t < call.tokens; ++t) {
       for (int k = 0; k < call.experts_per_token; ++k) {
@@ -75,7 +75,7 @@ class HandoverTest : public ::testing::Test {
     weights_ = New(kRowsMax * kHandoverPerToken * 4);
     residual_ = New(kRowsMax * kHandoverHidden * 4);
     step_ = New(sizeof(HandoverStep));
-    counters_ = New(kPortsMax * 4);
+    counters_ = New(kEndpointsMax * 4);
     std::memset(counters_->device(), 0, counters_->bytes());
     fault_ = *runtime_->AllocateHost(sizeof(HandoverFault));
     release_ = *runtime_->AllocateHost(64);
@@ -134,21 +134,22 @@ class HandoverTest : public ::testing::Test {
 
   void Begin(int rows, const DirectStep& direct) {
     auto& step = *reinterpret_cast<HandoverStep*>(step_->device());
-    step = {
-        .first_call_id = direct.first_call_id, .rows = rows, .ports = static_cast<int>(direct.ports.size())};
-    for (size_t p = 0; p < direct.ports.size(); ++p) {
-      const DirectPort& port = direct.ports[p];
-      step.port[p] = {.instance = port.instance,
-                      .request = port.request.data(),
-                      .request_published = port.request_published,
-                      .request_length = port.request_length,
-                      .reply = port.reply.data(),
-                      .reply_published = port.reply_published,
-                      .deferred_reply = port.deferred_reply.data(),
-                      .deferred_published = port.deferred_published,
-                      .requests = port.requests,
-                      .replies = port.replies,
-                      .deferred = port.deferred};
+    step = {.first_call_id = direct.first_call_id,
+            .rows = rows,
+            .endpoint_count = static_cast<int>(direct.endpoints.size())};
+    for (size_t p = 0; p < direct.endpoints.size(); ++p) {
+      const MailboxEndpoint& endpoint = direct.endpoints[p];
+      step.endpoints[p] = {.instance = endpoint.instance,
+                           .request = endpoint.request.data(),
+                           .request_published = endpoint.request_published,
+                           .request_length = endpoint.request_length,
+                           .reply = endpoint.reply.data(),
+                           .reply_published = endpoint.reply_published,
+                           .deferred_reply = endpoint.deferred_reply.data(),
+                           .deferred_published = endpoint.deferred_published,
+                           .requests = endpoint.requests,
+                           .replies = endpoint.replies,
+                           .deferred = endpoint.deferred};
     }
     std::memset(fault_->host(), 0, fault_->bytes());
   }
@@ -169,7 +170,7 @@ class HandoverTest : public ::testing::Test {
                      .experts_per_token = kHandoverPerToken,
                      .deferred_experts = deferred_experts,
                      .rows_max = kRowsMax,
-                     .ports_max = kWorkers,
+                     .endpoints_max = kWorkers,
                      .layer = layer,
                      .call = call},
                     stream_);
@@ -203,7 +204,7 @@ class HandoverTest : public ::testing::Test {
 };
 
 TEST_F(HandoverTest, AGraphOfCallsGivesTheWorkersSums) {
-  // Captured once, replayed with other rows, counters and inputs.
+  // The graph is captured once and replayed with other rows, counters and inputs.
   ASSERT_TRUE(runtime_->BeginCapture(stream_).ok());
   for (int call = 0; call < 3; ++call) EnqueueCall(call, /*layer=*/call + 4);
   const auto graph = runtime_->EndCapture(stream_);
@@ -212,7 +213,7 @@ TEST_F(HandoverTest, AGraphOfCallsGivesTheWorkersSums) {
     FillInputs(rows, rows);
     std::vector<float> expected;
     for (int call = 0; call < 3; ++call) {
-      // The residual is not what is sent, so calls add up one after the other.
+      // The residual is not sent, so the calls do not depend on each other and their sums add up.
       std::vector<float> sums = Expected(rows, call + 4);
       if (call > 0) {
         for (size_t i = 0; i < sums.size(); ++i)
@@ -248,9 +249,10 @@ TEST_F(HandoverTest, OneCallIsBitForBitWhatTheHostAddsUp) {
   }
 }
 
-// A graph of three calls of which two defer, each joined before the next is sent: bit for bit what the host
-// adds up in that order, and the counters of both mailboxes go on where the step left them.
-TEST_F(HandoverTest, DeferredSumsComeByThemselves) {
+// A graph with three calls, two of which defer experts; each deferred reply is added before the next call is
+// sent. The result is bit for bit what the host adds up in that order, and the counters of both mailboxes
+// continue in the next step.
+TEST_F(HandoverTest, DeferredSumsArriveSeparately) {
   ASSERT_TRUE(runtime_->BeginCapture(stream_).ok());
   for (int call = 0, deferring = 0; call < 3; ++call) {
     const bool defers = call != 1;
@@ -295,7 +297,7 @@ TEST_F(HandoverTest, DeferredSumsComeByThemselves) {
   }
 }
 
-TEST_F(HandoverTest, AWorkersRefusalIsNotedAndTheRestOfTheStepRunsEmpty) {
+TEST_F(HandoverTest, AWorkersRefusalIsRecordedAndTheRestOfTheStepDoesNothing) {
   FillInputs(4, 1);
   const auto direct = workers_->BeginDirect(Release());
   ASSERT_TRUE(direct.ok()) << direct.status();
@@ -306,11 +308,12 @@ TEST_F(HandoverTest, AWorkersRefusalIsNotedAndTheRestOfTheStepRunsEmpty) {
   EXPECT_EQ(static_cast<FaultKind>(Fault().kind), FaultKind::kRefused);
   EXPECT_EQ(Fault().call, 0u);
   EXPECT_EQ(Fault().status, static_cast<uint32_t>(absl::StatusCode::kInvalidArgument));
-  EXPECT_EQ(*direct->ports[0].request_published, direct->ports[0].requests + 1) << "nothing is sent after it";
+  EXPECT_EQ(*direct->endpoints[0].request_published, direct->endpoints[0].requests + 1)
+      << "nothing may be sent after it";
   EXPECT_TRUE(absl::IsUnavailable(workers_->EndDirect(1, 0, absl::InternalError("refused"))));
 }
 
-TEST_F(HandoverTest, ADeadWorkerFreesTheDevice) {
+TEST_F(HandoverTest, ADeadWorkerEndsTheDevicesWait) {
   FillInputs(4, 1);
   const auto direct = workers_->BeginDirect(Release());
   ASSERT_TRUE(direct.ok()) << direct.status();

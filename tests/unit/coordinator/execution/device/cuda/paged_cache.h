@@ -1,9 +1,8 @@
-// A paged KV cache on the device for tests of attention: filled through the kernel that fills it in service,
+// A paged KV cache on the device for tests of attention: it is filled by the same kernel as in service, and
 // read back on the host in double precision.
 //
-// Blocks are handed out in random order and everything that no token was written to is NaN, so that a kernel
-// that reads beyond a sequence's end, or through another's table, is found out. Throws nothing, prints
-// nothing; one owner, one thread.
+// Blocks are assigned in random order, and all rows to which no token was written are NaN, so that a kernel
+// that reads beyond a sequence's end, or uses another sequence's table, gives NaN. One thread.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +44,7 @@ struct PagedShape {
   int plain_width = 0;
 };
 
-/// Sequences of the given lengths, every position written with random values.
+/// Sequences of the given lengths, with random values at every position.
 class PagedCache {
  public:
   PagedCache(const PagedShape& shape, const std::vector<int>& lengths, std::mt19937& random)
@@ -58,7 +57,7 @@ class PagedCache {
       layer_.blocks += (length + 15) / 16;
       blocks_per_sequence_max_ = std::max(blocks_per_sequence_max_, (length + 15) / 16 + 1);
     }
-    layer_.blocks += 3;                                            // nobody's
+    layer_.blocks += 3;                                            // blocks of no sequence
     bytes_.emplace(static_cast<size_t>(CacheLayerBytes(layer_)));  // new memory is NaN
     layer_.base = bytes_->data();
     std::vector<int32_t> free(static_cast<size_t>(layer_.blocks));
@@ -77,7 +76,7 @@ class PagedCache {
   }
 
   const CacheLayer& layer() const { return layer_; }
-  /// Tables with the given rows' places; they are the caller's.
+  /// Returns tables with these positions and sequences of rows, which belong to the caller.
   StepTables Tables(const int32_t* positions, const int32_t* sequences) {
     return {.positions = positions,
             .sequences = sequences,
@@ -88,7 +87,7 @@ class PagedCache {
     return tables_->data() + int64_t{sequence} * blocks_per_sequence_max_;
   }
 
-  /// What the cache's bytes stand for, as of the last Snapshot.
+  /// Copies the cache's bytes, which the functions below decode.
   void Snapshot() { snapshot_ = bytes_->Download(); }
   std::vector<double> Key(int sequence, int position, int head) const {
     return Row(layer_.keys, int64_t{head} * layer_.blocks * layer_.keys.block_bytes, sequence, position);
@@ -150,8 +149,8 @@ class PagedCache {
   std::optional<DeviceBuffer<int32_t>> tables_;
 };
 
-/// Attention of one query over keys and values, in double, and what an error of one part in 1 of each weight
-/// would come to: sum of weight * |value|.
+/// Attention of one query over keys and values, in double, and the magnitude: sum of weight * |value|, which
+/// is the error if every weight had an error of 100 %.
 struct Attended {
   std::vector<double> out;
   std::vector<double> magnitude;
@@ -181,9 +180,9 @@ inline Attended AttendInDouble(absl::Span<const Bf16> query, const std::vector<s
   return result;
 }
 
-/// A weight is rounded to BF16 (2^-8), the result too (2^-8, of something no larger than the magnitude), and
-/// a score's error e (fp32 sums of some hundred products, scaled) changes a weight by e of itself: 2^-11
-/// allows scores of 60 at 2^-17, and the hardware's truncated sums.
+/// A weight is rounded to BF16 (2^-8), and so is the result (2^-8 of a value that is at most the magnitude).
+/// A score's error e (of fp32 sums of some hundred products, scaled) changes a weight by e of itself: 2^-11
+/// allows scores of 60 with an error of 2^-17, and the hardware's truncated sums.
 inline double AttendTolerance(double magnitude) { return magnitude * (0x1p-7 + 0x1p-11) + 1e-6; }
 
 }  // namespace numoe::execution::cuda

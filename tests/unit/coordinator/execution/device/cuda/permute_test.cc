@@ -1,5 +1,5 @@
-// The counting sort of (token, expert) pairs and the combination, against the plain definition: one block and
-// several, padding rows, experts of the workers, every schedule.
+// Compares the counting sort of (token, expert) pairs and the combination with the plain definition: one
+// block and several, padding rows, experts of the workers, every schedule.
 #include "coordinator/execution/device/cuda/kernels/permute.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// Ids of `rows` tokens, each k different experts; every `padding`th row is padding.
+// Returns the expert ids of `rows` tokens, k different ones for each; every `padding`th row is padding.
 std::vector<int32_t> RandomRoutes(int rows, int k, int experts, int padding, std::mt19937& random) {
   std::vector<int32_t> ids, all(static_cast<size_t>(experts));
   std::iota(all.begin(), all.end(), 0);
@@ -98,10 +98,10 @@ void CheckPermute(const Shape& s, std::mt19937& random) {
 TEST(PermuteTest, AFewPairsAreOneBlock) {
   std::mt19937 random(1);
   CheckPermute({1, 8, 384, 4, 8, 0}, random);
-  CheckPermute({5, 3, 7, 7, 8, 2}, random);        // every expert here
-  CheckPermute({128, 8, 384, 384, 8, 5}, random);  // exactly a block
+  CheckPermute({5, 3, 7, 7, 8, 2}, random);        // all experts are on the device
+  CheckPermute({128, 8, 384, 384, 8, 5}, random);  // exactly one block
   CheckPermute({100, 8, 16, 1, 16, 3}, random);    // one busy expert: many pieces
-  CheckPermute({3, 2, 600, 512, 8, 1}, random);    // nothing but padding
+  CheckPermute({3, 2, 600, 512, 8, 1}, random);    // only padding
 }
 
 TEST(PermuteTest, ManyPairsAreSeveralBlocks) {
@@ -144,7 +144,7 @@ TEST(PermuteTest, CombineAddsThisDevicesShare) {
         sum += term, magnitude += std::fabs(term);
       }
       ASSERT_NEAR(got[static_cast<size_t>(i)], sum, magnitude * (k + 2) * 0x1p-24) << i;
-      if (i / hidden == 4) {  // no expert of this token is here
+      if (i / hidden == 4) {  // no expert of this token is on the device
         ASSERT_EQ(got[static_cast<size_t>(i)], residual[static_cast<size_t>(i)]);
       }
     }

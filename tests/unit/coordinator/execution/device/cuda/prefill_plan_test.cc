@@ -1,4 +1,4 @@
-// How prompts are cut into passes and tasks.
+// Tests how prompts are divided into passes and tasks.
 #include <map>
 #include <random>
 
@@ -8,8 +8,8 @@
 namespace numoe::execution::cuda {
 namespace {
 
-// Whatever is cut how, every row attends every position up to its own once, its first task starts and its
-// last one finishes, and a pass holds a row once.
+// For every division, a row attends to every position up to its own exactly once, its first task is marked as
+// the first and its last one as the last, and a pass contains a row at most once.
 TEST(PrefillPlanTest, PassesCoverEveryRow) {
   std::mt19937 random(23);
   for (int round = 0; round < 100; ++round) {
@@ -33,7 +33,7 @@ TEST(PrefillPlanTest, PassesCoverEveryRow) {
           ASSERT_EQ(++in_pass[at], 1);
           ASSERT_EQ(task.first != 0, seen[at] == 0 && !finished.count(at));
           ASSERT_FALSE(finished[at]);
-          // What the kernel attends to: up to the row's own position.
+          // The kernel attends to keys up to the row's own position.
           seen[at] += std::max(0, std::min(task.key_end, task.position + r + 1) - task.key_begin);
           finished[at] = task.last != 0;
         }
@@ -48,7 +48,7 @@ TEST(PrefillPlanTest, PassesCoverEveryRow) {
   }
 }
 
-TEST(PrefillPlanTest, ExpansionIsForRunsThatRepayIt) {
+TEST(PrefillPlanTest, ARunIsExpandedIfThatNeedsFewerMultiplications) {
   EXPECT_FALSE(ExpandsLatents({.rows = 1, .position = 100000}, {}));
   EXPECT_FALSE(ExpandsLatents({.rows = 31, .position = 0}, {}));
   EXPECT_TRUE(ExpandsLatents({.rows = 4096, .position = 0}, {}));

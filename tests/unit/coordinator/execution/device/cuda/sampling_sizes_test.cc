@@ -1,4 +1,4 @@
-// Room for drawing tokens on a device.
+// Tests the memory that is planned for drawing tokens on a device.
 #include "coordinator/execution/device/cuda/sampling_sizes.h"
 
 #include "coordinator/execution/device/cuda/kernels/sampling.h"
@@ -20,14 +20,14 @@ TEST(SamplingSizesTest, PartsOfTheTableDoNotOverlapAndAreAligned) {
   }
 }
 
-TEST(SamplingSizesTest, SlotsAreAsManyAsCanBeUsed) {
+TEST(SamplingSizesTest, ThereAreOnlyAsManySlotsAsCanBeUsed) {
   EXPECT_EQ(PlanSampling(10, 1000, 64).slots, 10);
   EXPECT_EQ(PlanSampling(100, 1000, 64).slots, 64);
   EXPECT_EQ(PlanSampling(1000, 1000, 1000).slots, kSampleSlotsMax);
   EXPECT_EQ(PlanSampling(1000, 163'840, 1000).shaped_bytes(), uint64_t{256} * 163'840 * 4) << "168 MB";
 }
 
-TEST(SamplingSizesTest, RowsThatAreNotWholeFoursAreNotDrawn) {
+TEST(SamplingSizesTest, NoTokensAreDrawnIfTheVocabularyIsNotAMultipleOfFour) {
   for (const int vocab : {0, 999, 1001, 1002}) {
     const SamplingSizes none = PlanSampling(10, vocab, 64);
     EXPECT_EQ(none.rows, 0) << vocab;

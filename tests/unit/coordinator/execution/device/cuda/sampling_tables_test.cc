@@ -1,5 +1,6 @@
-// Tokens drawn by the CUDA device against TokenDrawer on the logits that the same device lets be read: seeds,
-// penalties, biases, masks, top-k, top-p, min-p and log-probabilities, beside rows that stay with the host.
+// Compares tokens drawn by the CUDA device with TokenDrawer on the logits that are read from the same device:
+// seeds, penalties, biases, masks, top-k, top-p, min-p and log-probabilities, together with rows that are
+// left to the host.
 #include "coordinator/execution/device/cuda/sampling_tables.h"
 
 #include <cmath>
@@ -18,12 +19,12 @@ namespace numoe::execution::cuda {
 namespace {
 
 constexpr int kSamplingTablesIn = 64;
-constexpr int kTokens = 40;   // of the embedding, the last of which is NaN
+constexpr int kTokens = 40;   // of the embedding; the row of the last one is NaN
 constexpr int kVocab = 1000;  // of the head
-constexpr int kKnown = 997;   // that a tokeniser has
+constexpr int kKnown = 997;   // of the tokeniser
 constexpr int kBadToken = kTokens - 1;
 
-/// What a step gives.
+/// The results of a step.
 struct DrawnStep {
   std::vector<std::vector<float>> logits;  // of the rows that were read
   std::vector<DrawnRow> drawn;
@@ -173,8 +174,8 @@ void ExpectSame(const absl::StatusOr<DrawnToken>& found, const absl::StatusOr<Dr
   }
 }
 
-// Two of each sequence, one drawn for on the device and one by TokenDrawer, over several tokens.
-TEST(SamplingTablesTest, ADevicesTokensAreTokenDrawersOfTheLogitsThatItLetsRead) {
+// There are two of each sequence: the device draws the tokens of one, TokenDrawer those of the other.
+TEST(SamplingTablesTest, ADeviceDrawsTheSameTokensAsTokenDrawerFromItsLogits) {
   Drawing device(/*slots=*/32);
   engine::TokenDrawer drawer(kKnown);
   std::mt19937 random(11);
@@ -194,7 +195,7 @@ TEST(SamplingTablesTest, ADevicesTokensAreTokenDrawersOfTheLogitsThatItLetsRead)
       for (size_t i = 0; i < ours.size(); ++i) {
         inputs.push_back(static_cast<TokenId>(random() % (kTokens - 1)));
         const auto spec = drawer.SpecOf(*ours[i]);
-        if (!spec.ok() || random() % 6 == 0) continue;  // this row is wanted on the host
+        if (!spec.ok() || random() % 6 == 0) continue;  // the host needs the logits of this row
         specs[i] = *spec;
         samples[i] = &specs[i];
       }
@@ -209,7 +210,7 @@ TEST(SamplingTablesTest, ADevicesTokensAreTokenDrawersOfTheLogitsThatItLetsRead)
         engine::LogitRow row;
         if (step.drawn[i]) row.drawn = &*step.drawn[i];
         if (!step.drawn[i]) {
-          EXPECT_EQ(step.logits[on_host], read.logits[i]) << "rows on the host are the others, in order";
+          EXPECT_EQ(step.logits[on_host], read.logits[i]) << "the host must get the other rows, in order";
           row.logits = step.logits[on_host++];
         }
         const auto found = drawer.Draw(*ours[i], row);
@@ -227,7 +228,7 @@ TEST(SamplingTablesTest, ADevicesTokensAreTokenDrawersOfTheLogitsThatItLetsRead)
     }
   }
   EXPECT_GT(drawn, 400);
-  EXPECT_GT(errors, 2) << "masks that allow nothing";
+  EXPECT_GT(errors, 2) << "there should be masks that allow no token";
 }
 
 SampleSpec Spec(int64_t position, absl::Span<const uint64_t> allowed = {},
@@ -237,7 +238,7 @@ SampleSpec Spec(int64_t position, absl::Span<const uint64_t> allowed = {},
           .logprobs = {}};
 }
 
-TEST(SamplingTablesTest, ARowThatIsNoNumbersFailsAlone) {
+TEST(SamplingTablesTest, OnlyTheRowWithNanFails) {
   Drawing device(/*slots=*/8);
   const SampleSpec spec = Spec(3);
   const DrawnStep step = device.Run({1, kBadToken, 2}, {&spec, &spec, &spec});
@@ -247,7 +248,7 @@ TEST(SamplingTablesTest, ARowThatIsNoNumbersFailsAlone) {
   EXPECT_EQ(step.drawn[1]->status().code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(SamplingTablesTest, WhereThereIsNoRoomTheHostDraws) {
+TEST(SamplingTablesTest, TheHostDrawsRowsForWhichThereIsNoRoom) {
   Drawing device(/*slots=*/2);
   std::vector<uint64_t> mask(kKnown / 64 + 1);
   mask[3] = 1;  // token 192
@@ -255,7 +256,7 @@ TEST(SamplingTablesTest, WhereThereIsNoRoomTheHostDraws) {
   const LogitRules twice({.bias = {{17, 1000.0f}, {17, 1.0f}}}, {}, kKnown);
   SampleSpec masked = Spec(1, mask), plain = Spec(2), ruled = Spec(3, {}, &rules),
              listless = Spec(4, {}, &twice), frozen = Spec(5);
-  frozen.choice.temperature = 1e-300;  // its reciprocal is no float
+  frozen.choice.temperature = 1e-300;  // its reciprocal is not a float
   const std::vector<TokenId> tokens = {1, 2, 3, 4, 5, 6, 7};
   const std::vector<std::vector<float>> logits = device.Run(tokens).logits;
   const DrawnStep step = device.Run(tokens, {&listless, &masked, &plain, &ruled, &masked, &frozen, &plain});
@@ -268,10 +269,10 @@ TEST(SamplingTablesTest, WhereThereIsNoRoomTheHostDraws) {
     EXPECT_FALSE(step.drawn[row]);
     EXPECT_EQ(step.logits[read], logits[row]);
   }
-  EXPECT_EQ(device.Run(tokens).logits, logits) << "the next step begins anew";
+  EXPECT_EQ(device.Run(tokens).logits, logits) << "the next step must not depend on it";
 }
 
-TEST(SamplingTablesTest, RowsThatAreNotWholeFoursAreRead) {
+TEST(SamplingTablesTest, RowsAreReadIfTheVocabularyIsNotAMultipleOfFour) {
   Drawing device(/*slots=*/8, /*vocab=*/998);
   const SampleSpec spec = Spec(3);
   const DrawnStep step = device.Run({1, 2}, {&spec, &spec});
@@ -279,7 +280,7 @@ TEST(SamplingTablesTest, RowsThatAreNotWholeFoursAreRead) {
   EXPECT_TRUE(step.drawn.empty());
 }
 
-TEST(SamplingTablesTest, RulesHaveRoomTogether) {
+TEST(SamplingTablesTest, RulesOfAllRowsShareTheirRoom) {
   const auto runtime = NewSimulatedRuntime();
   auto tables = SamplingTables::Create(PlanSampling(200, kVocab, 200), *runtime);
   ASSERT_TRUE(tables.ok()) << tables.status();

@@ -1,5 +1,5 @@
-// Sampling on the device against Sampler, LogitRules and ReadLogprobs: the same token for the same row, seed
-// and position.
+// Compares sampling on the device with Sampler, LogitRules and ReadLogprobs: the token must be the same for
+// the same row, seed and position.
 
 #include "coordinator/execution/device/cuda/kernels/sampling.h"
 
@@ -34,7 +34,7 @@ struct SamplingStep {
   std::vector<std::vector<float>> logits;
   std::vector<SamplingChoice> choices;
   std::vector<std::unique_ptr<LogitRules>> rules;
-  std::vector<std::vector<uint64_t>> masks;  // empty: none
+  std::vector<std::vector<uint64_t>> masks;  // an empty mask allows all tokens
   std::vector<SamplingRow> rows;
   std::vector<TokenRule> device_rules;
 
@@ -56,7 +56,7 @@ struct SamplingStep {
     return rows.back();
   }
 
-  /// Rules of the last row: for the host as a request has them, for the device as a list of tokens.
+  /// Adds the rules of the last row: for the host as in a request, for the device as a list of tokens.
   void AddRules(const LogitRuleParams& params, const std::vector<TokenId>& prompt,
                 const std::vector<TokenId>& drawn) {
     rules.back() = std::make_unique<LogitRules>(params, prompt, vocab);
@@ -94,7 +94,7 @@ struct SamplingStep {
   std::vector<SampledToken> RunOnDevice() {
     const size_t stride = static_cast<size_t>(vocab + 7) / 4 * 4;
     const size_t words = static_cast<size_t>(vocab + 63) / 64;
-    std::vector<float> all(rows.size() * stride, 1e9f);  // what lies beyond the vocabulary is never drawn
+    std::vector<float> all(rows.size() * stride, 1e9f);  // tokens beyond the vocabulary must never be drawn
     std::vector<uint64_t> all_masks;
     size_t slots = 0;
     for (size_t row = 0; row < rows.size(); ++row) {
@@ -142,9 +142,9 @@ std::vector<float> RandomRow(std::mt19937_64& random, int vocab) {
   const int kind = static_cast<int>(random() % 5);
   for (float& logit : row) {
     logit = normal(random);
-    if (kind == 0) logit = std::round(logit);         // many equal ones
-    if (kind == 1) logit = 3 + logit * 1e-5f;         // nearly flat
-    if (kind == 2) logit = logit > 0 ? 0.0f : -0.0f;  // all equal
+    if (kind == 0) logit = std::round(logit);         // many equal logits
+    if (kind == 1) logit = 3 + logit * 1e-5f;         // nearly equal logits
+    if (kind == 2) logit = logit > 0 ? 0.0f : -0.0f;  // all logits equal
   }
   if (kind == 3) row[random() % row.size()] += 25;
   return row;
@@ -180,9 +180,8 @@ TEST(CudaSamplingTest, DrawsWhatTheHostDraws) {
   }
 }
 
-// Weights of 2^-21 and more are summed exactly by both: not even a top_p that is a prefix's very mass parts
-// them.
-TEST(CudaSamplingTest, KeepsTheSameTokensWhereTopPIsOnABoundary) {
+// Both sum weights of 2^-21 and more exactly, so they agree even if top_p is exactly the mass of a prefix.
+TEST(CudaSamplingTest, KeepsTheSameTokensIfTopPIsOnABoundary) {
   std::mt19937_64 random(8);
   std::normal_distribution<float> normal;
   SamplingStep step(9);
@@ -233,7 +232,7 @@ TEST(CudaSamplingTest, MasksAndRulesComeFirst) {
       step.AddRules(params, prompt, drawn);
     }
     if (row % 4 == 1 || row % 4 == 2) {
-      std::vector<TokenId> allowed;  // few, or all but some
+      std::vector<TokenId> allowed;  // few tokens, or all except some
       for (TokenId token = 0; token < kVocab; ++token) {
         const bool rare = random() % 50 == 0;
         if (rare == (row % 4 == 1)) allowed.push_back(token);
@@ -251,7 +250,7 @@ TEST(CudaSamplingTest, MasksAndRulesComeFirst) {
   });
 }
 
-TEST(CudaSamplingTest, RulesGiveWayToAMaskAndOnlyToAMask) {
+TEST(CudaSamplingTest, RulesAreIgnoredOnlyIfAMaskWouldAllowNoToken) {
   SamplingStep step(100);
   const std::vector<float> logits = [] {
     std::vector<float> row(100);
@@ -260,17 +259,17 @@ TEST(CudaSamplingTest, RulesGiveWayToAMaskAndOnlyToAMask) {
   }();
   std::vector<TokenId> all(100);
   std::iota(all.begin(), all.end(), 0);
-  step.Add(logits, {.temperature = 0});  // the mask has only what may not come yet
+  step.Add(logits, {.temperature = 0});  // the mask allows only tokens that are still forbidden
   step.AddRules({.bias = {{7, 0.5f}}, .min_tokens = 5, .late = {7, 8}}, {}, {});
   step.AddMask({7, 8});
-  step.Add(logits, {.temperature = 0});  // something else is left
+  step.Add(logits, {.temperature = 0});  // another token is left
   step.AddRules({.min_tokens = 5, .late = {7, 8}}, {}, {});
   step.AddMask({3, 7, 8});
-  step.Add(logits, {.temperature = 0});  // nothing is left
+  step.Add(logits, {.temperature = 0});  // no token is left
   step.AddRules({.min_tokens = 5, .late = all}, {}, {});
-  step.Add(logits, {.temperature = 1});  // nothing is allowed
+  step.Add(logits, {.temperature = 1});  // no token is allowed
   step.AddMask({});
-  step.Add(logits, {.temperature = 0});  // enough were drawn
+  step.Add(logits, {.temperature = 0});  // enough tokens were drawn
   step.AddRules({.min_tokens = 1, .late = {99}}, {}, {5});
   RunUnderAllSchedules([&] {
     const std::vector<SampledToken> got = step.RunOnDevice();
@@ -285,7 +284,7 @@ TEST(CudaSamplingTest, RulesGiveWayToAMaskAndOnlyToAMask) {
   });
 }
 
-TEST(CudaSamplingTest, RowsThatAreNoNumbersAndRowsThatAreNone) {
+TEST(CudaSamplingTest, RowsWithNanAndPaddingRows) {
   const float infinity = std::numeric_limits<float>::infinity();
   SamplingStep step(3000);
   for (const float bad : {std::nanf(""), infinity, -infinity, 0.0f}) {
@@ -296,9 +295,9 @@ TEST(CudaSamplingTest, RowsThatAreNoNumbersAndRowsThatAreNone) {
   step.Add(std::vector<float>(3000, std::nanf("")), {.temperature = 1}).position = -1;
   std::vector<float> hidden(3000, 1.0f);
   hidden[5] = std::nanf("");
-  step.Add(hidden, {.temperature = 0});  // NaN where the mask lets nobody look
+  step.Add(hidden, {.temperature = 0});  // the NaN is where the mask forbids tokens
   step.AddMask({17});
-  step.Add(hidden, {.temperature = 0}).top_logprobs = 0;  // but log-probabilities are of the whole row
+  step.Add(hidden, {.temperature = 0}).top_logprobs = 0;  // but log-probabilities need the whole row
   step.AddMask({17});
   RunUnderAllSchedules([&] {
     const std::vector<SampledToken> got = step.RunOnDevice();
@@ -343,7 +342,7 @@ TEST(CudaSamplingTest, LogprobsMatchTheHosts) {
   }
 }
 
-// What the header promises about the unit of mass: 2^-44 of the best one's weight.
+// The header promises this for the unit of mass, 2^-44 of the best token's weight.
 TEST(CudaSamplingTest, TokensBelowTheUnitOfMassAreNeverDrawnAndNearOnesAre) {
   constexpr int kVocab = 2048;
   SamplingStep step(kVocab);
@@ -351,7 +350,8 @@ TEST(CudaSamplingTest, TokensBelowTheUnitOfMassAreNeverDrawnAndNearOnesAre) {
     std::vector<float> logits(kVocab, -31.0f);  // exp(-31) is 2^-44.7
     logits[77] = 0;
     step.Add(logits, {.temperature = 1, .seed = 1, .position = row});
-    std::fill(logits.begin(), logits.end(), -7.0f);  // together nearly twice the best one's weight
+    std::fill(logits.begin(), logits.end(),
+              -7.0f);  // together they weigh nearly twice as much as the best one
     logits[77] = 0;
     step.Add(logits, {.temperature = 1, .seed = 1, .position = row});
   }

@@ -1,5 +1,5 @@
-// A step's tables on the device: buckets hold every step that fits them, padding says that it is padding, and
-// what is uploaded is what the next kernels read.
+// A step's tables on the device: buckets hold every step that fits them, padding is marked as padding, and
+// the next kernels read the uploaded tables.
 #include "coordinator/execution/device/cuda/step_buffers.h"
 
 #include <random>
@@ -24,7 +24,7 @@ StepLayout RandomLayout(int rows, int sequences, int blocks, std::mt19937& rando
   return layout;
 }
 
-TEST(StepBucketTest, HoldsItsStepAndGrowsInSteps) {
+TEST(StepBucketTest, HoldsItsStepAndHasFewSizes) {
   StepLayout layout;
   for (int rows = 1; rows <= kStepBuffersBounds.rows; ++rows) {
     layout.tokens.assign(static_cast<size_t>(rows), 0);
@@ -41,8 +41,8 @@ TEST(StepBucketTest, HoldsItsStepAndGrowsInSteps) {
   }
 }
 
-// What a captured graph has in it besides its sizes.
-TEST(StepBuffersTest, StepsThatDeferHaveOtherBuckets) {
+// A captured graph depends on more than its sizes.
+TEST(StepBuffersTest, StepsThatDeferExpertsHaveOtherBuckets) {
   StepLayout layout;
   layout.tokens.assign(4, 0);
   const StepBucket plain = BucketFor(layout, kStepBuffersBounds);
@@ -50,7 +50,7 @@ TEST(StepBuffersTest, StepsThatDeferHaveOtherBuckets) {
   EXPECT_NE(BucketFor(layout, kStepBuffersBounds), plain);
 }
 
-TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
+TEST(StepBuffersTest, TheDeviceReadsTheTablesOfTheStep) {
   const auto runtime = NewSimulatedRuntime();
   auto buffers = StepBuffers::Create(kStepBuffersBounds, *runtime);
   ASSERT_TRUE(buffers.ok()) << buffers.status();
@@ -85,7 +85,7 @@ TEST(StepBuffersTest, TheDeviceReadsWhatTheStepSays) {
 }
 
 // Each half has its own padding and hand-over; logit rows follow their tokens.
-TEST(StepBuffersTest, HalvesLieBehindEachOther) {
+TEST(StepBuffersTest, TheSecondHalfFollowsTheFirst) {
   const auto runtime = NewSimulatedRuntime();
   auto buffers = StepBuffers::Create(kStepBuffersBounds, *runtime);
   ASSERT_TRUE(buffers.ok()) << buffers.status();

@@ -1,5 +1,5 @@
-// The plan of a step on a GPU: every token is in one part of the layers, attends by one kernel, and the
-// halves' rows are padded apart.
+// The plan of a step on a GPU: every token is in one part of the layers, one kernel computes its attention,
+// and the rows of each half are padded separately.
 #include "coordinator/execution/device/cuda/step_frame.h"
 
 #include <random>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr StepBounds kBounds{.rows = 64, .sequences = 8, .blocks_per_sequence = 16};
 
-// `pieces` tokens of one sequence after another, cut at `second_half`.
+// Returns a layout with `pieces` tokens of one sequence after another, divided at `second_half`.
 StepLayout FrameLayout(const std::vector<int>& pieces, int second_half) {
   StepLayout layout{.blocks_per_sequence_max = 16};
   layout.second_half = second_half;
@@ -42,7 +42,8 @@ TEST(StepFrameTest, AWholeStepHasOnePart) {
   EXPECT_FALSE(Describe(frame).empty());
 }
 
-// Random steps, cut anywhere: tokens, decode rows and prefill's rows add up, and no part's rows overlap.
+// Random steps, divided anywhere: tokens, decode rows and prefill rows add up, and the rows of parts do not
+// overlap.
 TEST(StepFrameTest, EveryTokenIsInOnePartAndAttendsByOneKernel) {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
@@ -73,7 +74,7 @@ TEST(StepFrameTest, EveryTokenIsInOnePartAndAttendsByOneKernel) {
       for (size_t pass = part.pass_begin; pass < part.pass_end; ++pass) {
         for (const PrefillTask& task : frame.passes[pass].tasks) {
           for (int row = task.row; row < task.row + task.rows; ++row) prefilled.insert(row);
-          EXPECT_LE(task.row + task.rows, part.tokens) << "rows are counted from the part's first";
+          EXPECT_LE(task.row + task.rows, part.tokens) << "rows must be counted from the part's first";
         }
       }
       attended += part.decode_rows + static_cast<int>(prefilled.size());
@@ -85,19 +86,19 @@ TEST(StepFrameTest, EveryTokenIsInOnePartAndAttendsByOneKernel) {
   }
 }
 
-// What is left of a run in a half may be short; its kernel is the whole run's all the same.
-TEST(StepFrameTest, ACutRunKeepsItsKernel) {
+// The part of a run in one half may be short, but its kernel is that of the whole run.
+TEST(StepFrameTest, ADividedRunKeepsItsKernel) {
   const StepLayout layout = FrameLayout({6}, 5);
   const StepFrame frame = PlanFrame(layout, BucketFor(layout, kBounds), LongRun, 0);
   EXPECT_EQ(frame.parts[1].decode_rows, 0);
-  EXPECT_EQ(frame.parts[2].decode_rows, 0) << "one row, of a run of six";
+  EXPECT_EQ(frame.parts[2].decode_rows, 0) << "the row is a part of a run of six";
 }
 
-TEST(StepFrameDeathTest, RowsOfAnotherStepAreRefused) {
+TEST(StepFrameDeathTest, RowsOfAnotherStepAreRejected) {
   const StepLayout layout = FrameLayout({6}, 0);
   const StepFrame frame = PlanFrame(layout, BucketFor(layout, kBounds), LongRun, 0);
   EXPECT_DEATH((void)frame.part({RowSet::kFirstHalf, 0, 3}), "another step");
-  EXPECT_DEATH((void)frame.part({RowSet::kLogits, 0, 3}), "no part of the layers");
+  EXPECT_DEATH((void)frame.part({RowSet::kLogits, 0, 3}), "do not belong to the layers");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Loading piece by piece: what arrives on the device is what packing in one piece makes, however small the
-// buffers are. The simulated runtime copies when somebody waits, so a buffer that is filled too early shows.
+// Loading piece by piece gives the same bytes on the device as packing in one piece, however small the
+// buffers are. The simulated runtime copies only when it is waited for, so a buffer that is refilled too
+// early gives wrong bytes.
 #include "coordinator/execution/device/cuda/weight_store.h"
 
 #include <cstring>
@@ -23,7 +24,7 @@ std::vector<std::byte> Packed(const DevicePack& pack) {
   return bytes;
 }
 
-// Memory of the simulated device is the host's.
+// The simulated device's memory can be read directly, because it is host memory.
 void ExpectBytes(const void* device, const std::vector<std::byte>& expected, const char* what) {
   ASSERT_EQ(std::memcmp(device, expected.data(), expected.size()), 0) << what;
 }
@@ -35,7 +36,7 @@ std::vector<std::byte> BytesOf(const std::vector<T>& values) {
   return bytes;
 }
 
-// Loads some of everything and returns what has to be found afterwards.
+// Loads weights of every kind, and returns a check of the loaded bytes.
 using Expectation = std::function<void()>;
 std::vector<Expectation> LoadMany(WeightStore& store, std::mt19937& random, std::vector<Stored>& sources) {
   std::vector<Expectation> expected;
@@ -73,7 +74,7 @@ std::vector<Expectation> LoadMany(WeightStore& store, std::mt19937& random, std:
 
 class WeightStoreTest : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(WeightStoreTest, WhatArrivesIsWhatWasPackedInOnePiece) {
+TEST_P(WeightStoreTest, TheLoadedBytesAreThoseOfPackingInOnePiece) {
   const auto runtime = NewSimulatedRuntime();
   std::mt19937 random(3);
   std::vector<Stored> sources;
@@ -82,7 +83,7 @@ TEST_P(WeightStoreTest, WhatArrivesIsWhatWasPackedInOnePiece) {
   std::vector<Expectation> expected = LoadMany(store, random, sources);
   ASSERT_TRUE(store.Finish().ok());
   for (const Expectation& found : expected) found();
-  // A store that has finished may go on.
+  // A store may load more after Finish.
   expected = LoadMany(store, random, sources);
   ASSERT_TRUE(store.Finish().ok());
   for (const Expectation& found : expected) found();
@@ -107,7 +108,7 @@ TEST_P(WeightStoreTest, CountsTheSameWithoutADevice) {
   EXPECT_EQ(counting.bytes(), store.bytes());
 }
 
-// One panel at a time; some panels; a whole matrix and more.
+// Buffers for one panel, for some panels, and for more than a whole matrix.
 INSTANTIATE_TEST_SUITE_P(Buffers, WeightStoreTest, ::testing::Values(1, 100'000, 1 << 20));
 
 TEST(WeightStoreLimitsTest, TwoBuffersArePinnedHoweverMuchIsLoaded) {
@@ -121,7 +122,7 @@ TEST(WeightStoreLimitsTest, TwoBuffersArePinnedHoweverMuchIsLoaded) {
     ASSERT_TRUE(loaded.ok()) << loaded.status();
   }
   ASSERT_TRUE(store.Finish().ok());
-  EXPECT_TRUE(runtime->AllocateHost(2 * kBuffer).ok()) << "the buffers are given back";
+  EXPECT_TRUE(runtime->AllocateHost(2 * kBuffer).ok()) << "the buffers must be released";
 }
 
 TEST(WeightStoreLimitsTest, AFullDeviceAndTooLittlePinnedMemoryAreErrors) {
