@@ -187,4 +187,12 @@ std::string ExplainCommandLine(const WrongCommandLine& wrong) {
   return fmt::format("{}; see {} --help", line, fmt::join(wrong.chain, " "));
 }
 
+bool DiffersByOneLetter(std::string_view found, std::string_view name) {
+  if (Distance(found, name) == 1) return true;
+  if (found.size() != name.size()) return false;
+  const auto [a, b] = std::mismatch(found.begin(), found.end(), name.begin());
+  if (a == found.end() || a + 1 == found.end()) return false;
+  return a[0] == b[1] && a[1] == b[0] && std::equal(a + 2, found.end(), b + 2);
+}
+
 }  // namespace numoe

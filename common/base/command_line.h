@@ -8,6 +8,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace numoe {
@@ -30,5 +31,8 @@ struct WrongCommandLine {
 /// Returns the line without the program's name in front and without a line break. REQUIRES: `chain` is not
 /// empty.
 std::string ExplainCommandLine(const WrongCommandLine& wrong);
+
+/// Whether one letter is missing, added, replaced or swapped with the next one; false for equal names.
+bool DiffersByOneLetter(std::string_view found, std::string_view name);
 
 }  // namespace numoe

@@ -17,10 +17,12 @@
 namespace numoe {
 namespace {
 
+constexpr std::string_view kVariablePrefix = "NUMOE_";
+
 constexpr size_t kWideColumn = 44;  // Most flags fit into it with the names of their variables.
 
 std::string EnvironmentName(const std::string& flag) {
-  std::string name = "NUMOE_";
+  std::string name(kVariablePrefix);
   for (const char c : flag)
     name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
@@ -56,6 +58,33 @@ WrongCommandLine WhatIsWrong(const CLI::App& program, const std::map<std::string
   for (const CLI::App* command : last->get_subcommands([](const CLI::App*) { return true; }))
     wrong.commands.push_back(command->get_name());
   return wrong;
+}
+
+// Returns "; the variable NUMOE_PORT sets it" if that is where the flag at the line's beginning has its value
+// from.
+std::string SourceOf(std::string_view line, const CLI::App& app,
+                     const std::set<std::string, std::less<>>& typed) {
+  if (line.substr(0, 2) != "--") return "";
+  const std::string name(line.substr(2, line.find_first_of("= ") - 2));
+  const CLI::Option* const option = app.get_option_no_throw("--" + name);
+  if (option == nullptr || typed.count(name) > 0 || option->get_envname().empty()) return "";
+  if (std::getenv(option->get_envname().c_str()) == nullptr) return "";
+  return fmt::format("; the variable {} sets it", option->get_envname());
+}
+
+// Whether the value of a list has nothing but separators. The parser would take the next word instead.
+bool IsEmptyList(const CLI::Option& option, std::string_view value) {
+  const char separator = option.get_delimiter();
+  return separator != '\0' && !value.empty() && value.find_first_not_of(separator) == std::string_view::npos;
+}
+
+// Whether the word is --NAME or --NAME=VALUE for a flag of the program or of its command.
+bool IsFlag(const std::string& word, const CLI::App& app) {
+  std::string name = word.substr(0, word.find('='));
+  if (name.rfind("--", 0) != 0) return false;
+  if (app.get_option_no_throw(name) != nullptr) return true;
+  std::replace(name.begin() + 2, name.end(), '_', '-');
+  return app.get_option_no_throw(name) != nullptr;
 }
 
 }  // namespace
@@ -240,7 +269,14 @@ int Flags::Parse(int argc, char** argv) {
     app_->footer(footer);
   }
   try {
-    app_->parse(ReadCommandLine(argc, argv));
+    FindMisspelledVariables();
+    std::string without_value;
+    std::vector<std::string> arguments = ReadCommandLine(argc, argv, without_value);
+    if (!without_value.empty()) {
+      std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(), without_value.c_str());
+      return 2;
+    }
+    app_->parse(std::move(arguments));
     return -1;
   } catch (const CLI::Success& success) {  // --help and --version
     return app_->exit(success);
@@ -248,32 +284,88 @@ int Flags::Parse(int argc, char** argv) {
     std::map<std::string, std::string> advice = instead_;
     for (const auto& [other, own] : aliases_)
       advice[other] = fmt::format("its name in this program is {}", own);
-    std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(),
-                 ExplainCommandLine(WhatIsWrong(*app_, advice, error)).c_str());
+    std::string line = ExplainCommandLine(WhatIsWrong(*app_, advice, error));
+    line += SourceOf(line, *app_, typed_);
+    for (const std::string& variable : misspelled_variables_) line += "; the environment has " + variable;
+    std::fprintf(stderr, "%s: %s\n", app_->get_name().c_str(), line.c_str());
     return 2;
   }
 }
 
-// Returns the command line and the environment as the parser wants them: the last argument first.
-std::vector<std::string> Flags::ReadCommandLine(int argc, char** argv) {
+// Returns the command line and the environment as the parser wants them: the last argument first. The
+// environment is in front of the command line, whose words after "--" belong to no flag.
+//
+// The parser would take the next flag as the value of a flag without one, and a secret could end up in a log
+// or in a file's name. So this finds such a flag first; then `without_value` is the line to print.
+std::vector<std::string> Flags::ReadCommandLine(int argc, char** argv, std::string& without_value) {
   typed_.clear();
   typed_aliases_.clear();
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  for (std::string& word : arguments) word = OwnName(word);
-  AddEnvironment(arguments);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const CLI::App* current = app_;
+  const CLI::Option* open = nullptr;  // the flag whose value the next word is
+  for (std::string& word : words) {
+    const bool ends_flags = word == "--";
+    if (open != nullptr && !ends_flags && !IsFlag(word, *current) && !IsEmptyList(*open, word)) {
+      open = nullptr;
+      continue;
+    }
+    if (open != nullptr || ends_flags) break;
+    for (const std::unique_ptr<Flags>& command : commands_)
+      if (current == app_ && command->app_->get_name() == word) current = command->app_;
+    word = OwnName(word);
+    if (!IsFlag(word, *current)) continue;
+    const size_t end = std::min(word.find('='), word.size());
+    const CLI::Option* const option = current->get_option_no_throw(word.substr(0, end));
+    const bool has_value = end < word.size();
+    const bool empty = has_value && (end + 1 == word.size() || IsEmptyList(*option, word.substr(end + 1)));
+    if (empty || (!has_value && option->get_expected_max() > 0)) open = option;
+    if (empty) break;
+  }
+  if (open != nullptr) {
+    without_value =
+        fmt::format("{}: found no value, expected one (is a variable of the shell unset?); see {} --help",
+                    open->get_name(), app_->get_name());
+  }
+  std::vector<std::string> arguments;
+  AddEnvironment(arguments, without_value);
+  arguments.insert(arguments.end(), words.begin(), words.end());
   std::reverse(arguments.begin(), arguments.end());
   return arguments;
 }
 
 // CLI11 lets the file win over the environment, so this turns variables into arguments, unless the command
 // line has the flag.
-void Flags::AddEnvironment(std::vector<std::string>& arguments) const {
+void Flags::AddEnvironment(std::vector<std::string>& arguments, std::string& without_value) const {
   for (const CLI::Option* option : std::as_const(*app_).get_options()) {
     if (option->get_envname().empty()) continue;
     const char* const value = std::getenv(option->get_envname().c_str());
     const std::string flag = option->get_name();
     NUMOE_CHECK(flag.rfind("--", 0) == 0) << flag;
-    if (value != nullptr && typed_.count(flag.substr(2)) == 0) arguments.push_back(flag + "=" + value);
+    if (value == nullptr || typed_.count(flag.substr(2)) > 0) continue;
+    if (*value == '\0' || IsEmptyList(*option, value)) {
+      without_value = fmt::format("{}: found no value, expected one; the variable {} is empty, so unset it",
+                                  flag, option->get_envname());
+    }
+    arguments.push_back(flag + "=" + value);
+  }
+}
+
+void Flags::FindMisspelledVariables() {
+  misspelled_variables_.clear();
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view found = text.substr(0, text.find('='));
+    if (found.substr(0, kVariablePrefix.size()) != kVariablePrefix) continue;
+    std::string meant;
+    bool known = false;
+    for (const CLI::Option* option : std::as_const(*app_).get_options()) {
+      const std::string& own = option->get_envname();
+      known = known || own == found;
+      if (!own.empty() && DiffersByOneLetter(found, own)) meant = own;
+    }
+    if (known || meant.empty()) continue;
+    misspelled_variables_.push_back(
+        fmt::format("{}, which is not a variable of this program ({} is)", found, meant));
   }
 }
 

@@ -108,6 +108,9 @@ class Flags {
   /// Whether the command line has a flag under this name, which may be an alias; a flag that the environment
   /// or the file sets is not typed. REQUIRES: as Given.
   bool Typed(std::string_view name) const;
+  /// Variables NUMOE_... of the environment that differ by one letter from one that this program reads, as in
+  /// "NUMOE_MODLE, which is not a variable of this program (NUMOE_MODEL is)". REQUIRES: as typed.
+  const std::vector<std::string>& misspelled_variables() const { return misspelled_variables_; }
   /// The program's own names of all flags on the command line, without dashes. REQUIRES: these are the
   /// program's flags, and Parse has returned.
   const std::set<std::string, std::less<>>& typed() const { return typed_; }
@@ -122,9 +125,10 @@ class Flags {
   Flag AddPositionalValue(const std::string& name, FlagValue value, const std::string& help);
   // Whether this is the name of a flag or of an alias.
   bool Knows(const std::string& flag) const;
-  std::vector<std::string> ReadCommandLine(int argc, char** argv);
+  std::vector<std::string> ReadCommandLine(int argc, char** argv, std::string& without_value);
   std::string OwnName(const std::string& word);
-  void AddEnvironment(std::vector<std::string>& arguments) const;
+  void AddEnvironment(std::vector<std::string>& arguments, std::string& without_value) const;
+  void FindMisspelledVariables();
 
   const FlagSources sources_;
   const std::unique_ptr<CLI::App> program_;  // null for a command
@@ -134,6 +138,7 @@ class Flags {
   std::map<std::string, std::string> instead_;  // names that the program lacks to what is used instead
   // What the program's command line has, after Parse: own names, and the aliases that stood for some of them.
   std::set<std::string, std::less<>> typed_, typed_aliases_;
+  std::vector<std::string> misspelled_variables_;
 };
 
 }  // namespace numoe

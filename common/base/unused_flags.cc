@@ -6,6 +6,11 @@
 
 namespace numoe {
 
+UnusedFlags::UnusedFlags(const Flags& flags) : flags_(flags) {
+  for (const std::string& variable : flags.misspelled_variables())
+    notes_.push_back("the environment has " + variable);
+}
+
 void UnusedFlags::Add(std::string_view flag, std::string_view why) {
   NUMOE_CHECK(!why.empty() && why.back() != '.') << flag;
   if (!flags_.Given(flag)) return;

@@ -18,7 +18,7 @@ namespace numoe {
 class UnusedFlags {
  public:
   /// REQUIRES: `flags` outlive this object, and the program's Parse has returned.
-  explicit UnusedFlags(const Flags& flags) : flags_(flags) {}
+  explicit UnusedFlags(const Flags& flags);
 
   /// Records the flag if it was given. `why` continues a sentence that begins with the flag, and ends without
   /// a full stop: "does nothing without --otlp-endpoint; ...".
@@ -26,8 +26,8 @@ class UnusedFlags {
 
   /// Returns INVALID_ARGUMENT with the sentence of the first recorded flag that was typed; OK if none was.
   const absl::Status& refusal() const { return refusal_; }
-  /// Returns the sentences of the recorded flags that the environment or the file set. The caller logs them
-  /// after SetupLogging.
+  /// Returns the sentences of the recorded flags that the environment or the file set, and of misspelled
+  /// variables. The caller logs them after SetupLogging.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

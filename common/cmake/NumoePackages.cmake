@@ -10,8 +10,13 @@ add_dependencies(numoe_programs ${programs})
 install(TARGETS ${programs} RUNTIME DESTINATION bin COMPONENT programs)
 install(PROGRAMS deploy/download/numoe-download DESTINATION bin COMPONENT programs)
 install(DIRECTORY deploy/models/nano DESTINATION share/numoe/models COMPONENT programs)
-install(FILES deploy/package/debian/copyright README.md deploy/DRAIN.md deploy/metrics.md DESTINATION share/doc/numoe COMPONENT programs)
-install(FILES deploy/README.md DESTINATION share/doc/numoe RENAME handbook.md COMPONENT programs)
+install(FILES deploy/package/debian/copyright DESTINATION share/doc/numoe COMPONENT programs)
+# The documents keep their folders, since they link to each other.
+file(GLOB_RECURSE documents RELATIVE ${CMAKE_SOURCE_DIR} README.md common/*.md coordinator/*.md deploy/*.md helm/*.md tests/*.md)
+foreach(document IN LISTS documents)
+  get_filename_component(folder ${document} DIRECTORY)
+  install(FILES ${document} DESTINATION share/doc/numoe/${folder} COMPONENT programs)
+endforeach()
 install(CODE "
   execute_process(COMMAND python3 ${CMAKE_SOURCE_DIR}/deploy/package/from_help.py --bin \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/bin\"
                           --out \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\" --version ${PROJECT_VERSION}

@@ -137,7 +137,13 @@ absl::StatusOr<nlohmann::ordered_json> ParseBoundedJson(std::string_view text) {
   if (const absl::Status status = CheckBounds(text); !status.ok()) return status;
   nlohmann::ordered_json json =
       nlohmann::ordered_json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError("not valid JSON");
+  if (json.is_discarded()) {
+    if (text.empty()) return absl::InvalidArgumentError("empty, expected JSON");
+    StrictChecker checker;  // knows where the error is
+    nlohmann::json::sax_parse(text.begin(), text.end(), &checker);
+    const bool knows = checker.error().starts_with("not valid JSON");
+    return absl::InvalidArgumentError(knows ? checker.error() : "not valid JSON");
+  }
   return json;
 }
 

@@ -128,9 +128,9 @@
   GAUGE(kPreflightFailed, "numoe_preflight_failed", kWorker, "check",                                        \
         "1 if this check of --preflight failed when the worker started, otherwise 0")                        \
   HISTOGRAM(kQueueWait, "numoe_queue_wait_seconds", kCoordinator, "", kMilliseconds,                         \
-            "Time from a request's arrival until it leaves the queue for a step")                            \
-  COUNTER(kReceivedBytes, "numoe_received_bytes_total", kBoth, "peer",                                       \
-          "Payload bytes of layer calls that were received from this worker or coordinator")                 \
+            "Time from a request's arrival until it leaves the queue for its first step")                    \
+  COUNTER(kReceivedBytes, "numoe_received_bytes_total", kCoordinator, "peer",                                \
+          "Payload bytes of layer calls that were received from this worker")                                \
   HISTOGRAM(kRequestChoices, "numoe_request_choices", kCoordinator, "", kFew,                                \
             "Number of answers to one prompt that a request asked for (n)")                                  \
   HISTOGRAM(kRequestDecode, "numoe_request_decode_seconds", kCoordinator, "", kMilliseconds,                 \
@@ -168,8 +168,8 @@
           "response")                                                                                        \
   COUNTER(kRouterRetries, "numoe_router_retries_total", kRouter, "backend",                                  \
           "Requests that this coordinator refused or could not take, and that were tried elsewhere")         \
-  COUNTER(kSentBytes, "numoe_sent_bytes_total", kBoth, "peer",                                               \
-          "Payload bytes of layer calls that were sent to this worker or coordinator")                       \
+  COUNTER(kSentBytes, "numoe_sent_bytes_total", kCoordinator, "peer",                                        \
+          "Payload bytes of layer calls that were sent to this worker")                                      \
   HISTOGRAM(kStepDuration, "numoe_step_duration_seconds", kCoordinator, "", kMilliseconds,                   \
             "Time of one model step")                                                                        \
   HISTOGRAM(kStepPartDuration, "numoe_step_part_duration_seconds", kCoordinator, "part", kMicroseconds,      \

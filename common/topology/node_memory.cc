@@ -291,11 +291,19 @@ std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int
   return sum;
 }
 
-void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes) {
+void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes,
+                 const std::function<void(uint64_t)>& moved) {
+  constexpr size_t kPart = size_t{1} << 30;  // about a second, so that an observer sees that it progresses
+  static_assert(kPart % kPage == 0);
   for (const auto& span : spans) {
     const size_t before =
         reinterpret_cast<uintptr_t>(span.data()) % kPage;  // bytes from the page's beginning to the span
-    MoveMemory({span.data() - before, before + span.size()}, nodes).IgnoreError();
+    const absl::Span<const std::byte> pages(span.data() - before, before + span.size());
+    for (size_t at = 0; at < pages.size(); at += kPart) {
+      const absl::Span<const std::byte> part = pages.subspan(at, kPart);
+      MoveMemory(part, nodes).IgnoreError();
+      moved(part.size());
+    }
   }
 }
 

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -89,7 +91,9 @@ std::optional<double> LocalShare(const MemorySpans& spans, const std::vector<int
 
 /// Moves pages that only this process maps to `nodes`: for files in the page cache, which are on the node
 /// where they were first read. The kernel or the container may refuse some or all of it; LocalShare tells the
-/// result.
-void MoveToNodes(const MemorySpans& spans, const std::vector<int>& nodes);
+/// result. Calls `moved` with the bytes of each part, at most 1 GiB, after the kernel is done with it.
+void MoveToNodes(
+    const MemorySpans& spans, const std::vector<int>& nodes,
+    const std::function<void(uint64_t)>& moved = [](uint64_t) {});
 
 }  // namespace numoe

@@ -92,8 +92,9 @@ class SafetensorsCheckpoint final : public Checkpoint {
     if (!absl::IsNotFound(index.status())) return index.status();
     const absl::Status status = OpenShard(kSingleName);
     if (!absl::IsNotFound(status)) return status;
-    return absl::NotFoundError(fmt::format("{}: holds neither {} nor {}, expected one of them", dir_.string(),
-                                           kIndexName, kSingleName));
+    return absl::NotFoundError(fmt::format(
+        "{}: holds neither {} nor {}, expected one of them; what numoe-pack has made is for workers alone",
+        dir_.string(), kIndexName, kSingleName));
   }
 
   bool Has(std::string_view tensor) const override { return tensors_.find(tensor) != tensors_.end(); }

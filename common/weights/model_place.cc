@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "common/base/check.h"
@@ -52,17 +54,18 @@ std::optional<fs::path> OwnFolder() {
 // Returns the complete downloads (they have a file READY) of the repository ORG--NAME in our own folder: all
 // of it, or files of it that patterns chose, ORG--NAME--PATTERNS.
 std::vector<std::string> OwnDownloads(const std::string& repository) {
-  std::vector<std::string> found;
+  std::vector<std::string> parts;
   const std::optional<fs::path> own = OwnFolder();
-  if (!own) return found;
+  if (!own) return parts;
   std::error_code error;
+  if (fs::exists(*own / repository / "READY", error)) return {(*own / repository).string()};
   for (const fs::directory_entry& entry : fs::directory_iterator(*own, error)) {
     const std::string name = entry.path().filename().string();
-    if (name != repository && name.rfind(repository + std::string(kCacheSlash), 0) != 0) continue;
-    if (fs::exists(entry.path() / "READY", error)) found.push_back(entry.path().string());
+    if (name.rfind(repository + std::string(kCacheSlash), 0) != 0) continue;
+    if (fs::exists(entry.path() / "READY", error)) parts.push_back(entry.path().string());
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(parts.begin(), parts.end());
+  return parts;
 }
 
 // Returns ORG/NAME for a folder models--ORG--NAME; "" for others.
@@ -144,6 +147,13 @@ absl::StatusOr<ModelPlace> FindModel(const std::string& asked) {
   if (IsFolder(fs::path(asked) / "snapshots") && !fs::exists(fs::path(asked) / "config.json", error))
     return InCache(asked);
   if (fs::exists(asked, error)) return ModelPlace{.path = asked, .name = NameOf(asked)};
+  if (error == std::errc::permission_denied) {
+    return absl::PermissionDeniedError(
+        fmt::format("--model={}: user {} may not look into the folder that it is in, or the folder that a "
+                    "link leads to; give this "
+                    "user the right to read the model and to enter the folders above it",
+                    asked, geteuid()));
+  }
   if (!IsRepository(asked)) {
     return absl::NotFoundError(
         fmt::format("--model={}: there is no such folder or file here; expected the folder of a checkpoint "
@@ -154,8 +164,10 @@ absl::StatusOr<ModelPlace> FindModel(const std::string& asked) {
   const std::optional<fs::path> cache = CacheFolder();
   std::string folder(asked);
   folder.replace(folder.find('/'), 1, kCacheSlash);
-  if (cache && IsFolder(*cache / (std::string(kCachePrefix) + folder)))
-    return InCache(*cache / (std::string(kCachePrefix) + folder));
+  const fs::path cached = cache ? *cache / (std::string(kCachePrefix) + folder) : fs::path();
+  absl::StatusOr<ModelPlace> place = absl::NotFoundError("");
+  if (cache && IsFolder(cached)) place = InCache(cached);
+  if (place.ok()) return place;
   const std::vector<std::string> own = OwnDownloads(folder);
   if (own.size() == 1) return ModelPlace{.path = own.front(), .name = asked};
   if (own.size() > 1) {
@@ -163,6 +175,7 @@ absl::StatusOr<ModelPlace> FindModel(const std::string& asked) {
         "--model={}: there are {} downloads of parts of this repository; start with one of --model={}", asked,
         own.size(), fmt::join(own, " or --model=")));
   }
+  if (cache && IsFolder(cached)) return place;
   return absl::NotFoundError(fmt::format(
       "--model={0}: there is no such folder here{1}. Download it with `numoe-download --repo {0} --to "
       "FOLDER` (deploy/download/numoe-download), for a GGUF repository with --include '*Q4_K_M*' or the "

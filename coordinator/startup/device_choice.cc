@@ -40,7 +40,7 @@ absl::StatusOr<std::unique_ptr<execution::cuda::Runtime>> OpenGpu([[maybe_unused
   return execution::cuda::OpenCudaRuntime(ordinal);
 #else
   return absl::UnimplementedError(
-      "this build has no CUDA; `cmake --preset cuda && cmake --build --preset cuda` makes one that has it");
+      "this build has no CUDA; the package numoe-cuda has it, and so has a build with `cmake --preset cuda`");
 #endif
 }
 

@@ -92,7 +92,7 @@ void AddAdvice(Flags& flags) {
   flags.Instead({"m"}, "--model names the model");
   flags.Instead({"t"}, "--threads is the number of compute threads");
   flags.Instead({"disable-log-requests", "enable-log-requests", "no-enable-log-requests"},
-                "no request is logged; leave it out");
+                "the log has a line with path and status for each request, and never a prompt; leave it out");
   flags.Instead({"block-size", "page-size", "swap-space", "attention-backend", "mm-processor-cache-gb"},
                 "there is nothing to choose; leave it out");
   flags.Instead({"trust-remote-code"}, "no code that comes with a model is run; leave it out");

@@ -22,6 +22,11 @@ namespace numoe::startup {
 namespace {
 
 absl::Status CheckWorkerAddress(const std::string& address) {
+  if (address.find(' ') != std::string::npos || address.find("://") != std::string::npos) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--workers: found \"{}\", expected HOST:PORT or unix:PATH, separated by commas and without \"//\"",
+        address));
+  }
   if (IsUnixAddress(address) && address != "unix:") return absl::OkStatus();
   const size_t colon = address.rfind(':');
   int port = 0;

@@ -11,17 +11,26 @@
 # On Debian 12 with buildah no registry is needed: rootfs.sh makes what the Dockerfile's stages before the last one would have made,
 # and the last stage is the Dockerfile's own. Elsewhere docker or podman build the whole Dockerfile, which needs a registry.
 set -euo pipefail
+caller=$PWD
 cd "$(dirname "$0")/../.."
+# Paths are the caller's.
+at_caller() { case $1 in /*) echo "${1%/}" ;; *) echo "$caller/${1%/}" ;; esac; }
 source deploy/lib/install.sh
 
 bin="" tag="" cuda="" loads=()
 while [ $# -gt 0 ]; do
   case $1 in
+    -h | --help) sed -n '2,/^set -/{/^set -/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --bin | --tag | --cuda | --load) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
     --) shift; break ;;
     *) echo "unknown option '$1': expected --load, --bin, --tag, --cuda or --" >&2; exit 2 ;;
   esac
-  case $1 in --bin) bin=$2 ;; --tag) tag=$2 ;; --cuda) cuda=$2 ;; --load) loads+=("$2") ;; esac
+  case $1 in
+    --bin) bin=$(at_caller "$2") ;;
+    --tag) tag=$2 ;;
+    --cuda) cuda=$(at_caller "$2") ;;
+    --load) case $2 in *.tar) loads+=("$(at_caller "$2")") ;; *) loads+=("$2") ;; esac ;;
+  esac
   shift 2
 done
 for where in "${loads[@]}"; do

@@ -5,16 +5,20 @@
 # `--bin build/cuda` the package is numoe-cuda, whose coordinator has the CUDA device. What is in the packages says
 # common/cmake/NumoePackages.cmake; README.md beside this file says how to install them.
 set -euo pipefail
+caller=$PWD
 cd "$(dirname "$0")/../.."
+# Paths are the caller's.
+at_caller() { case $1 in /*) echo "${1%/}" ;; *) echo "$caller/${1%/}" ;; esac; }
 source deploy/lib/install.sh
 
 build="" out=build/packages
 while [ $# -gt 0 ]; do
   case $1 in
+    -h | --help) sed -n '2,/^set -/{/^set -/!s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     --bin | --out) [ $# -ge 2 ] || { echo "$1 needs a value" >&2; exit 2; } ;;
     *) echo "unknown option '$1': expected --bin or --out" >&2; exit 2 ;;
   esac
-  case $1 in --bin) build=${2%/bin} ;; --out) out=$2 ;; esac
+  case $1 in --bin) build=$(at_caller "$2") build=${build%/bin} ;; --out) out=$(at_caller "$2") ;; esac
   shift 2
 done
 install_packages deploy/package/packages.txt

@@ -98,7 +98,7 @@ def man_page(texts, version, day):
     summary = " ".join(top.description)
     first = re.split(r"(?<=[a-z)])[.:] ", summary)[0].rstrip(".")
     lines = [f'.TH {top.name.upper()} 1 "{day}" "NUMoE {version}" "User Commands"', ".SH NAME",
-             f"{roff(top.name)} \\- {roff(first[0].lower() + first[1:])}", ".SH SYNOPSIS"]
+             f"{roff(top.name)} \\- {roff(first if first[:2].isupper() else first[0].lower() + first[1:])}", ".SH SYNOPSIS"]
     for usage in [use for text in texts for use in text.usage]:
         lines += [".br" if lines[-1] != ".SH SYNOPSIS" else ".nh", f".B {roff(usage)}"]
     lines += [".SH DESCRIPTION", roff(summary)]

@@ -352,7 +352,9 @@ absl::StatusOr<ExpertSlice> LoadPackedSlice(const PackedModel& model, const Slic
     if (options.map) slice.shards.push_back(std::move(shard.mapped));
   }
   if (options.map && LocalShare(slice.Spans(), options.nodes).value_or(1) < 1)
-    MoveToNodes(slice.Spans(), options.nodes);
+    MoveToNodes(slice.Spans(), options.nodes, [&options](uint64_t bytes) {
+      if (options.progress != nullptr) options.progress->AddPages(bytes);
+    });
   return slice;
 }
 

@@ -28,15 +28,18 @@ constexpr std::string_view kUnixPrefix = "unix:";
 constexpr std::chrono::seconds kTurnMax(5);
 constexpr std::chrono::milliseconds kTurnPoll(5);
 
+// A socket file is stale only if the kernel refuses the connection. A full queue (EAGAIN), a socket of another kind
+// or one of another user belongs to a process that lives.
 bool SomeoneServes(const std::string& path) {
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   NUMOE_CHECK_LT(path.size(), sizeof address.sun_path) << "CheckUnixPath must refuse it";
   std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  const bool stale =
+      connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 && errno == ECONNREFUSED;
   close(fd);
-  return connected;
+  return !stale;
 }
 
 // Checks the path. Sets `stale` if there is a socket file that no process serves.

@@ -455,8 +455,8 @@ class Chat(unittest.TestCase):
         url = f"http://127.0.0.1:{free_port()}"
         run = self.chat("hi", argv=[self.argv[0], "--url", url])
         self.assertEqual((run.returncode, run.stdout), (2, ""))
-        self.assertEqual(run.stderr.splitlines()[0], f"numoe-chat: cannot connect to {url}: Connection refused; deploy/quickstart.sh "
-                         "starts a server here; --url, or NUMOE_URL, names another")
+        self.assertEqual(run.stderr.splitlines()[0], f"numoe-chat: cannot connect to {url}: Connection refused; start "
+                         "numoe-coordinator there, or name another server by --url or NUMOE_URL")
         self.assertIn("--url", run.stderr)
         run = self.chat("--set", "temperature=hot", "hi")
         self.assertEqual((run.returncode, run.stdout), (2, ""))

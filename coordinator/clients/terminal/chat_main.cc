@@ -167,10 +167,11 @@ int main(int argc, char** argv) {
   const absl::StatusOr<int> code = numoe::clients::Run(f);
   if (code.ok()) return *code;
   const char* advice = code.status().code() == absl::StatusCode::kUnavailable
-                           ? "; deploy/quickstart.sh starts a server here; --url, or NUMOE_URL, names another"
+                           ? "; start numoe-coordinator there, or name another server by --url or NUMOE_URL"
                        : code.status().code() == absl::StatusCode::kUnauthenticated
                            ? "; --api-key, or NUMOE_API_KEY, gives the key"
                            : "";
-  std::fprintf(stderr, "numoe-chat: %s%s\n", std::string(code.status().message()).c_str(), advice);
+  std::fprintf(stderr, "numoe-chat: %s%s\n",
+               numoe::clients::WithoutControls(std::string(code.status().message())).c_str(), advice);
   return 2;
 }

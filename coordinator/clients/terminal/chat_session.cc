@@ -63,12 +63,13 @@ void ChatSession::Talk() {
     if (!line) return;
     const std::string text = Trimmed(*line);
     if (text.empty()) continue;
-    if (text[0] == '/' && text.compare(0, 2, "//") != 0) {
+    const bool several_lines = text.find('\n') != std::string::npos;  // a command has one
+    if (text[0] == '/' && text.compare(0, 2, "//") != 0 && !several_lines) {
       RunCommand(text.substr(1));
       continue;
     }
     // Ask has shown the error, and the conversation is as it was before.
-    Ask(text[0] == '/' ? text.substr(1) : text).IgnoreError();
+    Ask(text.compare(0, 2, "//") == 0 ? text.substr(1) : text).IgnoreError();
   }
 }
 
@@ -175,15 +176,19 @@ absl::Status ChatSession::Receive(net::CollectedAnswer& answer) {
   return end;
 }
 
+void ChatSession::Tell(const std::string& line) { terminal_.tell(WithoutControls(line) + "\n"); }
+
 void ChatSession::RunCommand(const std::string& line) {
   const size_t space = line.find_first_of(" \t");
   const std::string name = line.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : Trimmed(line.substr(space));
   for (const Command& command : kCommands) {
-    if (name == command.name) return (this->*command.run)(argument);
+    if (name != command.name) continue;
+    if (*command.argument != '\0' || argument.empty()) return (this->*command.run)(argument);
+    return Tell(fmt::format("/{} stands alone; //{} sends this line to the model", name, line));
   }
   Tell(fmt::format("/{} is not a command; /help lists the commands, and //{} sends this line to the model",
-                   WithoutControls(name), WithoutControls(line)));
+                   name, line));
 }
 
 void ChatSession::Help(const std::string&) {
@@ -215,7 +220,8 @@ void ChatSession::Set(const std::string& setting) {
     if (!status.ok()) return Tell(Message(status));
   }
   const std::string settings = history_.Settings();
-  terminal_.tell(settings.empty() ? "(no parameter is set; the server's defaults apply)\n" : settings);
+  terminal_.tell(settings.empty() ? "(no parameter is set; the server's defaults apply)\n"
+                                  : WithoutControls(settings));
 }
 
 void ChatSession::Model(const std::string& name) {

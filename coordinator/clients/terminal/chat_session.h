@@ -64,7 +64,8 @@ class ChatSession {
   absl::Status Receive(net::CollectedAnswer& answer);
   absl::Status ReadToolResults(const net::CollectedAnswer& answer);
   void Show(const net::AnswerChunk& chunk, AnswerView& view, net::CollectedAnswer& answer);
-  void Tell(const std::string& line) { terminal_.tell(line + "\n"); }
+  // Prints a line. What a server or a file may have put into it does not control the terminal.
+  void Tell(const std::string& line);
 
   net::HttpClient& client_;
   const Terminal terminal_;

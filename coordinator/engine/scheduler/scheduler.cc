@@ -208,9 +208,11 @@ void Scheduler::ExecutePlan(const StepPlan& plan) {
     running_.push_back(waiting_.TakeFirst(tenant));
     running_changed_ = true;
     Sequence& s = *running_.back();
-    metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
     const bool before = s.generated() > 0 || s.admitted != std::chrono::steady_clock::time_point();
-    if (!before) s.admitted = options_.now();
+    if (!before) {  // a preempted sequence has waited in the queue as a new one only once
+      s.admitted = options_.now();
+      metrics_.Observe(HistogramId::kQueueWait, SecondsSince(s.arrived));
+    }
     tables_.TakePrefix(s);  // for all of them before a block is allocated, which can evict a found prefix
     stats_.prefix_query_tokens += s.tokens.size();
     stats_.prefix_hit_tokens += static_cast<uint64_t>(s.kv.cached);

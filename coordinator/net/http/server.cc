@@ -154,7 +154,10 @@ class BeastServer final : public Server {
     if (!error) acceptor_.set_option(asio::socket_base::reuse_address(true), error);
     if (!error) acceptor_.bind(endpoint, error);
     if (error)
-      return Fail("cannot bind; is another server using this port? --port=0 selects a free one", error);
+      return Fail(error == asio::error::address_in_use
+                      ? "cannot bind; is another server using this port? --port=0 selects a free one"
+                      : "cannot bind; expected an address of this host and a port that this user may use",
+                  error);
     port_ = acceptor_.local_endpoint(error).port();
     return absl::OkStatus();
   }

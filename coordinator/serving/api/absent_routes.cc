@@ -25,6 +25,14 @@ constexpr char kOllamaChange[] =
     "this is an Ollama route, and NUMoE serves the one model that it was started with; GET /v1/models lists "
     "it";
 
+constexpr char kOwnText[] =
+    "this is llama.cpp's own route; use POST /v1/completions, or SGLang's POST /generate";
+constexpr char kInfill[] = "NUMoE does not fill in the middle of a text; use POST /v1/completions";
+constexpr char kProps[] = "this is llama.cpp's own route; use GET /server_info or GET /metrics";
+constexpr char kFiles[] =
+    "NUMoE stores no files and no batches; send the requests one by one, many at a time";
+constexpr char kSchema[] = "there is no page of documentation; GET /openapi.json describes the API";
+
 struct AbsentRoute {
   const char* path;  // a '/' at the end means every path below it
   const char* explanation;
@@ -44,7 +52,17 @@ constexpr AbsentRoute kAbsent[] = {{"/v1/embeddings", kEmbeddings},
                                    {"/classify", kScores},
                                    {"/v1/audio/", kAudio},
                                    {"/v1/images/", kImages},
+                                   // llama.cpp
+                                   {"/completion", kOwnText},
+                                   {"/infill", kInfill},
+                                   {"/props", kProps},
+                                   {"/slots", kProps},
+                                   // OpenAI
+                                   {"/v1/files", kFiles},
+                                   {"/v1/batches", kFiles},
+                                   {"/docs", kSchema},
                                    // Ollama
+                                   {"/api/version", kOllamaModels},
                                    {"/api/chat", kOllamaChat},
                                    {"/api/generate", kOllamaText},
                                    {"/api/embed", kEmbeddings},

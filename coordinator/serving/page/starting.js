@@ -18,9 +18,9 @@ function show(detail) {
 
 async function poll() {
   const { status, detail } = await fetchHealth();
-  if (status === "starting") show(detail);
-  else if (status === "unreachable") byId("parts").replaceChildren(h("li", {}, "The server cannot be reached. Is it still running?"));
-  else return location.reload();
+  if (status === "starting") show(detail ?? "");
+  else if (status === "unreachable") byId("parts").replaceChildren(h("li", {}, "The server has ended, or cannot be reached. Its log says why."));
+  else return setTimeout(() => location.reload(), POLL_MS);
   setTimeout(poll, POLL_MS);
 }
 

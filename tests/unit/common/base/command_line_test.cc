@@ -58,7 +58,8 @@ TEST_F(CommandLineTest, NothingIsSuggestedThatIsFarAway) {
 
 TEST_F(CommandLineTest, WhatIsMissingIsNamed) {
   EXPECT_EQ(Explain({}), "--model is required; see program --help");
-  EXPECT_EQ(Explain({"--model"}), "--model is given without a value; see program --help");
+  EXPECT_EQ(Explain({"--model"}),
+            "--model: found no value, expected one (is a variable of the shell unset?); see program --help");
   EXPECT_EQ(Explain({"--model", "x", "y"}),
             "\"y\" belongs to no flag: expected --NAME VALUE; see program --help");
 }
@@ -114,6 +115,13 @@ TEST(ExplainCommandLineTest, AFlagThatIsNotKnownHasNoExpectedKind) {
   EXPECT_EQ(ExplainCommandLine(wrong), "Could not convert: --count = many; see program --help");
   wrong.flags = {{.name = "--count", .expected = "a whole number"}};
   EXPECT_EQ(ExplainCommandLine(wrong), "--count=many: expected a whole number; see program --help");
+}
+
+TEST(DiffersByOneLetterTest, AddedMissingReplacedAndSwapped) {
+  for (const char* const found : {"MODE", "MODELS", "MODAL", "MODLE", "OMDEL"})
+    EXPECT_TRUE(DiffersByOneLetter(found, "MODEL")) << found;
+  for (const char* const found : {"MODEL", "", "MOLDE", "DOMEL", "MDOLE"})
+    EXPECT_FALSE(DiffersByOneLetter(found, "MODEL")) << found;
 }
 
 }  // namespace

@@ -66,6 +66,63 @@ TEST_F(FlagsTest, NamesOfOtherProgramsAreReadOrAnswered) {
   EXPECT_EQ(ParseWords(flags, {"--listen-port", "7", "--port", "9"}).code, 2) << "given twice";
 }
 
+// The parser would take the next flag as the value, and a key could end up in a log or in a file's name.
+TEST_F(FlagsTest, AFlagWithoutAValueTakesNoOtherFlag) {
+  std::string name, secret;
+  Flags flags("program", "For a test.");
+  flags.Add("name", name, "");
+  flags.Add("api-key", secret, "");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--name=", "--api-key=s3cret"},
+                                                {"--name", "--api-key=s3cret"},
+                                                {"--name", "--api_key", "s3cret"},
+                                                {"--api-key=s3cret", "--name="},
+                                                {"--api-key=s3cret", "--name"},
+                                                {"--name", "--"}}) {
+    const ParsedFlags refused = ParseWords(flags, words);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.error, HasSubstr("--name: found no value, expected one"));
+    EXPECT_THAT(refused.error, Not(HasSubstr("s3cret")));
+  }
+  EXPECT_EQ(ParseWords(flags, {"--name", ""}).code, -1) << "an empty word is a value";
+  EXPECT_EQ(ParseWords(flags, {"--name", ","}).code, -1);
+  flags.Add("workers", workers_, "").CommaSeparated();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--workers=,", "x"}, {"--workers", ",", "x"}})
+    EXPECT_THAT(ParseWords(flags, words).error, HasSubstr("--workers: found no value"));
+  EXPECT_EQ(ParseWords(flags, {"--name", "--not-a-flag"}).code, -1);
+  EXPECT_EQ(name, "--not-a-flag");
+  const ScopedVariable empty("NUMOE_NAME", ""), key("NUMOE_API_KEY", "s3cret");
+  const ParsedFlags refused = ParseWords(flags, {});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("the variable NUMOE_NAME is empty, so unset it"));
+  EXPECT_EQ(ParseWords(flags, {"--name=x"}).code, -1) << "the command line takes precedence";
+}
+
+TEST_F(FlagsTest, WordsAfterTwoDashesAreNeitherReadNorRewritten) {
+  std::vector<std::string> words;
+  std::string key;
+  Flags flags("program", "For a test.");
+  flags.Add("port", port_, "");
+  flags.Add("api-key", key, "");
+  flags.Alias("port", {"listen-port", "p"});
+  flags.AddPositional("words", words, "");
+  const ScopedVariable variable("NUMOE_API_KEY", "s3cret");
+  EXPECT_EQ(ParseWords(flags, {"--port", "3", "--", "explain", "--listen_port", "and", "-p"}).code, -1);
+  EXPECT_THAT(words, ElementsAre("explain", "--listen_port", "and", "-p"));
+  EXPECT_EQ(key, "s3cret");
+  words.clear();
+  EXPECT_EQ(ParseWords(flags, {"--api-key", "-p", "x"}).code, -1);
+  EXPECT_EQ(key, "-p") << "a value is not rewritten";
+}
+
+TEST_F(FlagsTest, AWrongVariableIsNamed) {
+  Flags flags("program", "For a test.");
+  flags.Add("port", port_, "").Range(0, 9);
+  const ScopedVariable variable("NUMOE_PORT", "tcp://10.0.0.1:80");
+  EXPECT_THAT(ParseWords(flags, {}).error, HasSubstr("; the variable NUMOE_PORT sets it"));
+  EXPECT_THAT(ParseWords(flags, {"--port=12"}).error, Not(HasSubstr("NUMOE_PORT")));
+}
+
 TEST_F(FlagsTest, AnAliasOfOneLetterFollowsASingleDash) {
   std::string name;
   Flags flags("program", "For a test.");
@@ -94,8 +151,8 @@ TEST_F(FlagsTest, FlagsKnowWhetherTheyWereTyped) {
   EXPECT_FALSE(flags.Given("workers"));
   EXPECT_FALSE(flags.Typed("workers"));
   EXPECT_THAT(flags.typed(), ElementsAre("port"));
-  EXPECT_EQ(ParseWords(flags, {"--workers", "--port"}).code, -1);
-  EXPECT_THAT(workers_, ElementsAre("--port"));
+  EXPECT_EQ(ParseWords(flags, {"--workers", "-port"}).code, -1);
+  EXPECT_THAT(workers_, ElementsAre("-port"));
   EXPECT_FALSE(flags.Typed("port")) << "the word is a value";
   const ScopedVariable variable("NUMOE_PORT", "3");
   EXPECT_EQ(ParseWords(flags, {}).code, -1);

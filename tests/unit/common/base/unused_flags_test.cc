@@ -57,6 +57,17 @@ TEST_F(UnusedFlagsTest, AFlagOnTheCommandLineIsRefusedUnderItsOwnName) {
   }
 }
 
+TEST_F(UnusedFlagsTest, AMisspelledVariableIsANote) {
+  for (const char* const name : {"NUMOE_PROT", "NUMOE_POR", "NUMOE_PORTS", "NUMOE_PART"}) {
+    const ScopedVariable variable(name, "3");
+    EXPECT_THAT(UnusedAfter({}).notes(),
+                ElementsAre(std::string("the environment has ") + name +
+                            ", which is not a variable of this program (NUMOE_PORT is)"));
+  }
+  const ScopedVariable other("NUMOE_WORKER_COUNT", "3"), own("NUMOE_PORT", "3");
+  EXPECT_EQ(UnusedAfter({}).notes().size(), 1u) << "variables of other programs are not mentioned";
+}
+
 TEST_F(UnusedFlagsTest, TheEnvironmentAndTheFileAreNotRefused) {
   const std::string note = std::string("--port, which the environment or the file of --config sets, ") + kWhy;
   std::ofstream(path_) << "port = 2\n";

@@ -90,7 +90,11 @@ TEST(BoundedJsonTest, DepthAndKeysAreBounded) {
   EXPECT_TRUE(ParseBoundedJson(objects(100)).ok()) << "with as many keys within";
   EXPECT_THAT(ParseBoundedJson(objects(101)).status().ToString(),
               ::testing::HasSubstr("more than 200000 keys together"));
-  EXPECT_THAT(ParseBoundedJson("{\"a\":").status().ToString(), ::testing::HasSubstr("not valid JSON"));
+  EXPECT_THAT(ParseBoundedJson("{\"a\":").status().ToString(),
+              ::testing::HasSubstr("not valid JSON at byte 6"));
+  EXPECT_THAT(ParseBoundedJson("{\"a\": 1,}").status().ToString(),
+              ::testing::HasSubstr("not valid JSON at byte 9"));
+  EXPECT_THAT(ParseBoundedJson("").status().ToString(), ::testing::HasSubstr("empty"));
 }
 
 }  // namespace

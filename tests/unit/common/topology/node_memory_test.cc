@@ -72,7 +72,9 @@ TEST(NodeMemoryTest, LocalShareFindsTheNodeOfThePages) {
   if (!local.has_value()) GTEST_SKIP() << "the kernel does not tell where pages are (it refuses move_pages)";
   EXPECT_EQ(*local, 1.0);
   EXPECT_EQ(LocalShare(blocks, {topology->nodes[0].os_index + 1}), 0.0);
-  MoveToNodes(blocks, {topology->nodes[0].os_index});
+  uint64_t moved = 0;
+  MoveToNodes(blocks, {topology->nodes[0].os_index}, [&](uint64_t bytes) { moved += bytes; });
+  EXPECT_EQ(moved, memory.size()) << "a load that moves pages progresses";
   EXPECT_EQ(memory.data()[kHugePage], std::byte{1});
   EXPECT_EQ(NodeShares(blocks), (std::map<int, double>{{topology->nodes[0].os_index, 1.0}}));
 }

@@ -100,9 +100,11 @@ TEST_F(CheckpointTest, PathsThatAreNotACheckpointFolder) {
   WriteText("file", "");
   EXPECT_THAT(std::string(Checkpoint::Open(Path("file")).status().message()),
               HasSubstr("file: not a folder, expected"));
-  EXPECT_EQ(OpenError(),
-            folder_.path().string() +
-                ": holds neither model.safetensors.index.json nor model.safetensors, expected one of them");
+  EXPECT_EQ(
+      OpenError(),
+      folder_.path().string() +
+          ": holds neither model.safetensors.index.json nor model.safetensors, expected one of them; what "
+          "numoe-pack has made is for workers alone");
 }
 
 TEST_F(CheckpointTest, TruncatedShardIsNamed) {

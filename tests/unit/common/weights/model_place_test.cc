@@ -2,6 +2,8 @@
 // exist.
 #include "common/weights/model_place.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -93,6 +95,23 @@ TEST_F(ModelPlaceTest, WithoutARefTheOnlySnapshotIsMeant) {
   EXPECT_THAT(Refused("a/b"), HasSubstr("2 snapshots"));
 }
 
+TEST_F(ModelPlaceTest, AWholeDownloadComesBeforeParts) {
+  Write("cache/numoe/a--b/READY", "");
+  Write("cache/numoe/a--b--c/READY", "");
+  MakeFolder("hub/models--a--b/snapshots");
+  EXPECT_EQ(FindModel("a/b")->path, Path("cache/numoe/a--b"));
+}
+
+TEST_F(ModelPlaceTest, AFolderThatMayNotBeEnteredIsNotAMissingOne) {
+  if (geteuid() == 0) GTEST_SKIP() << "root may enter every folder";
+  Write("closed/model/config.json", "{}");
+  std::filesystem::permissions(Path("closed"), std::filesystem::perms::none);
+  const absl::StatusOr<ModelPlace> found = FindModel(Path("closed/model"));
+  std::filesystem::permissions(Path("closed"), std::filesystem::perms::owner_all);
+  EXPECT_THAT(found.status().ToString(),
+              AllOf(HasSubstr("PERMISSION_DENIED"), HasSubstr("may not look into")));
+}
+
 TEST_F(ModelPlaceTest, ADownloadOfTheQuickstartIsFound) {
   Write("cache/numoe/a--b/config.json", "{}");
   EXPECT_THAT(Refused("a/b"), HasSubstr("numoe-download")) << "it is not complete";
@@ -104,6 +123,7 @@ TEST_F(ModelPlaceTest, ADownloadOfTheQuickstartIsFound) {
   Write("cache/numoe/q--gguf--_Q4_K_M.gguf/READY", "");
   EXPECT_EQ(FindModel("q/gguf")->path, Path("cache/numoe/q--gguf--_Q4_K_M.gguf"));
   Write("cache/numoe/q--gguf--_Q8_0.gguf/READY", "");
+  MakeFolder("hub/models--q--gguf/snapshots");  // an empty one hides nothing
   EXPECT_THAT(Refused("q/gguf"), AllOf(HasSubstr("2 downloads"),
                                        HasSubstr("--model=" + Path("cache/numoe/q--gguf--_Q8_0.gguf"))));
 }

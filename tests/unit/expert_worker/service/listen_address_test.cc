@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -91,6 +92,32 @@ TEST(ListenAddressTest, ASocketIsReplacedOnceNoProcessServesIt) {
   EXPECT_TRUE(std::filesystem::exists(path)) << "asking removes nothing";
   EXPECT_TRUE(ClearUnixPath(path).ok());
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// A process that is stopped with a full queue, and a socket of another kind: neither is stale, and neither is
+// waited for.
+TEST(ListenAddressTest, ABusySocketAndADatagramSocketAreServed) {
+  const TemporaryFolder folder;
+  const std::string busy = (folder.path() / "busy").string(), other = (folder.path() / "other").string();
+  const int fd = BindUnix(busy);
+  ASSERT_EQ(listen(fd, 0), 0);
+  std::vector<int> clients;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, busy.c_str(), sizeof address.sun_path - 1);
+  int connected = 0;
+  while (connected == 0) {
+    clients.push_back(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    connected = connect(clients.back(), reinterpret_cast<sockaddr*>(&address), sizeof address);
+  }
+  EXPECT_THAT(Refusal("unix:" + busy), HasSubstr("served by another process"));
+  const int datagrams = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  std::strncpy(address.sun_path, other.c_str(), sizeof address.sun_path - 1);
+  ASSERT_EQ(bind(datagrams, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_THAT(Refusal("unix:" + other), HasSubstr("served by another process"));
+  for (const int client : clients) close(client);
+  close(datagrams);
+  close(fd);
 }
 
 TEST(ListenAddressTest, ASharedSocketIsNeverOpenToOthersThanOurUserAndTheGroup) {

@@ -171,6 +171,27 @@ TEST(ChatSession, CommandsChangeWhatIsSent) {
   EXPECT_THAT(person.told, HasSubstr("the conversation has 11 tokens; all answers together have 2\n"));
 }
 
+TEST(ChatSession, AnErrorOfTheServerCannotControlTheTerminal) {
+  CannedServer server([](const CannedRequest&) {
+    return JsonReply(400, R"({"error":{"message":"\u001b]0;title\u0007 and \u009b31m red"}})");
+  });
+  Person person;
+  Talk(server, person, {"hi"});
+  EXPECT_THAT(person.told, HasSubstr("]0;title and 31m red"));
+  for (const char* const control : {"\x1b", "\x07", "\xc2\x9b"})
+    EXPECT_EQ(person.told.find(control), std::string::npos);
+}
+
+TEST(ChatSession, SeveralLinesAreAMessageAndACommandStandsAlone) {
+  CannedServer server([](const CannedRequest&) { return Says("ok"); });
+  Person person;
+  const json messages =
+      Talk(server, person, {"/clear the table\nand more", "/exit code 1, what is it?", "last"});
+  EXPECT_EQ(messages[0]["content"], "/clear the table\nand more");
+  EXPECT_EQ(messages.back()["content"], "last") << "the program goes on";
+  EXPECT_THAT(person.told, HasSubstr("/exit stands alone; //exit code 1, what is it? sends this line"));
+}
+
 TEST(ChatSession, SaveAndLoad) {
   CannedServer server([](const CannedRequest&) { return Says("hello"); });
   const std::string path = testing::TempDir() + "/chat_session_test.json";

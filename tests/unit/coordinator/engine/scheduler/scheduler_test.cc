@@ -226,6 +226,8 @@ TEST(SchedulerTest, SequencesOfTheLowestPriorityArePreemptedWhenBlocksRunOut) {
   Simulation simulation(options);
   const auto answers = simulation.Run(requests);
   EXPECT_GT(simulation.Stats().preemptions, 5u);
+  EXPECT_NE(simulation.MetricsText().find("numoe_queue_wait_seconds_count 8\n"), std::string::npos)
+      << "the wait of a preempted sequence is not a request's wait";
   for (size_t i = 1; i < requests.size(); ++i) EXPECT_LE(answers[i].end_s, answers[i - 1].end_s) << i;
   // The sequence of the highest priority never had to wait: it got a token in every step.
   for (size_t i = 1; i < answers[7].times_s.size(); ++i)

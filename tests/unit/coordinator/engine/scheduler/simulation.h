@@ -103,6 +103,7 @@ class Simulation {
   }
 
   EngineStats Stats() const { return scheduler_.Stats(); }
+  std::string MetricsText() { return metrics_.Serialise(); }
   double now_s() const { return now_s_; }
   int largest_batch() const { return model_.scripted_.largest_batch_; }
   int rows_drawn() const { return model_.scripted_.rows_drawn_; }
