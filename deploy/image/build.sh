@@ -13,7 +13,7 @@
 set -euo pipefail
 caller=$PWD
 cd "$(dirname "$0")/../.."
-# Paths are the caller's.
+# Relative paths begin at the folder that this script was called in.
 at_caller() { case $1 in /*) echo "${1%/}" ;; *) echo "$caller/${1%/}" ;; esac; }
 source deploy/lib/install.sh
 

@@ -28,8 +28,8 @@ constexpr std::string_view kUnixPrefix = "unix:";
 constexpr std::chrono::seconds kTurnMax(5);
 constexpr std::chrono::milliseconds kTurnPoll(5);
 
-// A socket file is stale only if the kernel refuses the connection. A full queue (EAGAIN), a socket of another kind
-// or one of another user belongs to a process that lives.
+// A socket file is stale only if the kernel refuses the connection. A full queue (EAGAIN), a socket of
+// another kind or one of another user belongs to a process that lives.
 bool SomeoneServes(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   sockaddr_un address{};

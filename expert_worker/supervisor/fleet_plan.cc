@@ -165,7 +165,8 @@ std::vector<std::string> WorkerArguments(const std::vector<std::string>& argumen
   NUMOE_CHECK(0 <= worker.index && worker.index < plan.worker_count);
   std::vector<std::string> kept;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] == "--") break;  // what would follow belongs to no flag, and the worker has no such words
+    if (arguments[i] == "--")
+      break;  // what would follow belongs to no flag, and the worker has no such words
     const Owned* owned = FindOwned(arguments[i]);
     if (owned == nullptr) {
       kept.push_back(arguments[i]);
