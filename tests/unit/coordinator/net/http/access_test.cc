@@ -1,6 +1,8 @@
 // API keys, where they come from, and how many requests a key may have.
 #include "coordinator/net/http/access.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -91,7 +93,7 @@ TEST(AccessTest, UnusableKeysAreRefused) {
 class KeyFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / "numoe_access_test";
+    folder_ = std::filesystem::path(::testing::TempDir()) / ("numoe_access_test." + std::to_string(getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
